@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "refract/base/units.h"
 #include "refract/kv/calls/task_team.h"
@@ -66,11 +67,11 @@ struct SimTxnClient::Reading {
     std::vector<std::byte> value;
   };
   Reading(const SimTxnLinks& links, const TxnMix& mix, std::span<const uint64_t> entries)
-      : count(entries.size()), items(count) {
+      : count(entries.size()), keys(count), order(count), rooms(count), items(count) {
     for (size_t i = 0; i < count; ++i) keys[i] = txn_key(mix, entries[i]);
     for (size_t i = 0; i < count; ++i) order[i] = i;
     const auto shard_at = [&](size_t i) { return links.shard_of(bytes_of(keys[i])); };
-    std::ranges::stable_sort(std::span(order).first(count), {}, shard_at);
+    std::ranges::sort(order, {}, [&](size_t i) { return std::pair(shard_at(i), i); });
     for (size_t at = 0; at < count; ++at) {
       items[at].key = bytes_of(keys[order[at]]);
       items[at].sink = &rooms[at];
@@ -99,9 +100,9 @@ struct SimTxnClient::Reading {
   }
 
   size_t count;
-  std::array<TxnKey, kReadMax> keys;
-  std::array<size_t, kReadMax> order;
-  std::array<Room, kReadMax> rooms;
+  std::vector<TxnKey> keys;
+  std::vector<size_t> order;  // Of what is asked, by shards.
+  std::vector<Room> rooms;
   std::vector<kv::RpcClient::GetItem> items;
   std::vector<uint32_t> shards;
   std::vector<size_t> begins;

@@ -75,6 +75,7 @@ class SimTxnClient final : public TryingTxnClient {
   SimTxnClient(SimTxnLinks& links, const TxnMix& mix, uint64_t seed)
       : TryingTxnClient(links.shard(), seed), links_(links), mix_(mix), pauses_(seed + 1) {}
 
+  [[nodiscard]] size_t read_max() const noexcept override { return 512; }
   [[nodiscard]] runtime::Task<Code> read(std::span<const uint64_t> entries,
                                          std::span<int64_t> amounts) override;
 

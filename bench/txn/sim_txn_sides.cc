@@ -69,7 +69,9 @@ class SimTxnSide : public TxnSide {
   }
   [[nodiscard]] std::vector<sim::Host*> add_client_hosts() {
     std::vector<sim::Host*> hosts;
-    const size_t count = std::min<size_t>(testbed_.suite.testbed.client_hosts * load().nodes, load().clients);
+    // Those of the testbed; beside several nodes two for each at least, whose ports are then not full.
+    const size_t wanted = std::max<size_t>(testbed_.suite.testbed.client_hosts, 2 * load().nodes);
+    const size_t count = std::min(wanted, load().clients);
     for (size_t i = 0; i < count; ++i) {
       hosts.push_back(&world_.add_host(fmt::format("client{}", i)));
       hosts.back()->install(machine_of(testbed_.suite.testbed));

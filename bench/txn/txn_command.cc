@@ -106,7 +106,7 @@ void TxnCommand::describe(arguments::Command& app) {
   app.add({.names = "--clients",
            .to = &load.clients,
            .help = "each with connections of its own and one transaction under way",
-           .limit = Between<int>{1, 1024},
+           .limit = Between<int>{1, 8192},
            .shows_default = true});
   app.add({.names = "--shards",
            .to = &load.shards,

@@ -37,8 +37,8 @@ Task<Code> DesignTxnClient::attach(uint64_t patience_ns) {
 
 Task<Code> DesignTxnClient::fetch(Transaction& transaction, std::span<const uint64_t> entries,
                                   std::span<int64_t> amounts, uint64_t deadline_ns) {
-  std::array<TxnKey, kReadMax> keys;
-  std::array<txn::designs::Bytes, kReadMax> asked;
+  std::array<TxnKey, txn::designs::kKeysMax> keys;
+  std::array<txn::designs::Bytes, txn::designs::kKeysMax> asked;
   for (size_t i = 0; i < entries.size(); ++i) {
     keys[i] = txn_key(mix_, entries[i]);
     asked[i] = bytes_of(keys[i]);

@@ -33,6 +33,7 @@ class DesignTxnClient final : public TryingTxnClient {
   // Takes the part that outlives the channels.
   [[nodiscard]] std::unique_ptr<txn::designs::Client> take_client() noexcept { return std::move(client_); }
 
+  [[nodiscard]] size_t read_max() const noexcept override { return txn::designs::kKeysMax; }
   [[nodiscard]] runtime::Task<Code> read(std::span<const uint64_t> entries,
                                          std::span<int64_t> amounts) override;
 

@@ -64,6 +64,7 @@ class OurTxnClient final : public TxnClient {
         answer_.effect.is_refused && done.code() == Code::kInvalidArgument ? Code::kOk : done.code();
     co_return answer_;
   }
+  [[nodiscard]] size_t read_max() const noexcept override { return 512; }
   [[nodiscard]] Task<Code> read(std::span<const uint64_t> entries, std::span<int64_t> amounts) override {
     TxnItems items(mix_, entries);
     co_await client_->multi_get(items.gets);

@@ -121,6 +121,7 @@ class RedisTxnClient final : public TryingTxnClient {
       : TryingTxnClient(shard, seed), mix_(mix) {}
   [[nodiscard]] RedisTxnConnection& connection() noexcept { return connection_; }
 
+  [[nodiscard]] size_t read_max() const noexcept override { return 64; }
   [[nodiscard]] Task<Code> read(std::span<const uint64_t> entries, std::span<int64_t> amounts) override {
     append_keys("MGET", entries);
     const Code code = co_await ask(1, shard().refresh_now() + 5 * kSecond_ns);

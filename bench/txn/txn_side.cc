@@ -4,7 +4,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <array>
+#include <optional>
 
 namespace refract::bench {
 
@@ -28,7 +28,7 @@ struct TurnRun {
 
 void count(TurnRun& run, const TxnAnswer& answer, uint64_t began_ns, uint64_t now_ns) {
   TxnTurn& turn = run.turn;
-  if (answer.code == Code::kConflict) {
+  if (answer.code == Code::kConflict || answer.code == Code::kDeadlineExceeded) {
     ++turn.uncommitted;
     return;
   }
@@ -70,12 +70,11 @@ struct Summing {
 
 // Every `step`-th piece of them.
 Task<> add_up(TxnClient& client, Summing& summing, uint64_t first, uint64_t step) {
-  constexpr uint64_t kPiece = TxnClient::kReadMax;
-  std::array<uint64_t, kPiece> entries;
-  std::array<int64_t, kPiece> amounts;
-  for (uint64_t at = first * kPiece; at < summing.entries && summing.failed == Code::kOk;
-       at += step * kPiece) {
-    const uint64_t count = std::min(kPiece, summing.entries - at);
+  const uint64_t piece = client.read_max();
+  std::vector<uint64_t> entries(piece);
+  std::vector<int64_t> amounts(piece);
+  for (uint64_t at = first * piece; at < summing.entries && summing.failed == Code::kOk; at += step * piece) {
+    const uint64_t count = std::min(piece, summing.entries - at);
     for (uint64_t i = 0; i < count; ++i) entries[i] = at + i;
     const Code code = co_await client.read(std::span(entries).first(count), std::span(amounts).first(count));
     if (code != Code::kOk) summing.failed = code;

@@ -21,7 +21,7 @@ namespace refract::bench {
 
 // What became of one transaction.
 struct TxnAnswer {
-  Code code = Code::kOk;  // kConflict: it did not commit within its time.
+  Code code = Code::kOk;  // kConflict, kDeadlineExceeded: it did not commit within its time.
   uint64_t attempts = 0;
   TxnEffect effect = {};
 };
@@ -36,8 +36,8 @@ class TxnClient {
 
   // Attempts until it has committed, or `patience_ns` are over.
   [[nodiscard]] virtual runtime::Task<TxnAnswer> execute(const TxnPlan& plan, uint64_t patience_ns) = 0;
-  // Up to kReadMax entries, while no transaction is under way.
-  static constexpr size_t kReadMax = 32;
+  // Up to read_max() entries, while no transaction is under way.
+  [[nodiscard]] virtual size_t read_max() const noexcept = 0;
   [[nodiscard]] virtual runtime::Task<Code> read(std::span<const uint64_t> entries,
                                                  std::span<int64_t> amounts) = 0;
 };

@@ -67,7 +67,7 @@ ROOMS = {
         "suites": ["measure", "report", "load", "sides", "bars"],
         "kv": ["measure", "report", "load", "sides", "suites"],
         "growth": ["measure", "report", "load", "sides", "bars", "suites"],
-        "txn": ["measure", "report", "load", "sides", "suites"],
+        "txn": ["measure", "report", "load", "sides", "bars", "suites"],
         "ranks": ["measure", "report", "load", "sides", "bars"],
     },
 }

@@ -172,8 +172,8 @@ TEST(Machine, parts_of_one_machine_share_its_port_and_card_but_not_their_cores) 
   EXPECT_EQ(first.facts().sent_bytes, 2'000u);
   EXPECT_EQ(first.serve(0, {}), 3'000u);
   EXPECT_EQ(second.serve(0, {}), 3'000u);
-  EXPECT_EQ(first.serve(20'000, {.op = Op::kRead}), 23'000u);
-  EXPECT_EQ(second.serve(20'000, {.op = Op::kRead}), 28'000u);
+  EXPECT_EQ(first.serve(20'000, {.op = Op::kRead, .message = {}}), 23'000u);
+  EXPECT_EQ(second.serve(20'000, {.op = Op::kRead, .message = {}}), 28'000u);
 }
 
 TEST(Machine, a_delay_keeps_no_core_busy) {
