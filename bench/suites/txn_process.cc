@@ -12,6 +12,7 @@ namespace refract::bench {
 namespace {
 
 constexpr uint64_t kTxnHouse_ns = 200 * kMicrosecond_ns;  // Between two rounds of housekeeping.
+constexpr uint32_t kTxnSessionsMax = 16'384;
 
 }  // namespace
 
@@ -24,7 +25,8 @@ Reported<std::unique_ptr<TxnProcess>> TxnProcess::start(const Spec& spec, runtim
                                 .domain = domain,
                                 .memory = memory->bytes(),
                                 .capacity = spec.capacity,
-                                .hash_seed = spec.hash_seed});
+                                .hash_seed = spec.hash_seed,
+                                .patience_ns = spec.patience_ns});
   if (!server) return report(server.error());
   return std::unique_ptr<TxnProcess>(new TxnProcess(std::move(memory), std::move(*server), shard, domain));
 }
@@ -34,7 +36,7 @@ TxnProcess::TxnProcess(std::unique_ptr<Zeroes> memory, std::unique_ptr<txn::desi
     : shard_(shard),
       memory_(std::move(memory)),
       server_(std::move(server)),
-      rpc_server_(server_->service(), shard),
+      rpc_server_(server_->service(), shard, {.sessions_max = kTxnSessionsMax}),
       dispatcher_(domain, shard, &rpc_server_) {
   server_->answer_through(&rpc_server_);
 }

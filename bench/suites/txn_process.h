@@ -12,6 +12,7 @@
 #include "bench/suites/suite_store.h"
 
 #include "refract/base/report.h"
+#include "refract/base/units.h"
 #include "refract/fabric/dispatcher.h"
 #include "refract/rpc/server.h"
 #include "refract/runtime/task.h"
@@ -25,6 +26,7 @@ class TxnProcess {
     const txn::designs::Design* design = nullptr;
     txn::designs::Capacity capacity;
     uint64_t hash_seed = 1;
+    uint64_t patience_ns = 100 * kMillisecond_ns;  // With a client that keeps others from a key.
   };
   // Before a client connects. Shard and domain outlive it.
   [[nodiscard]] static Reported<std::unique_ptr<TxnProcess>> start(const Spec& spec, runtime::Shard& shard,

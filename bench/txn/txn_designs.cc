@@ -21,6 +21,8 @@ constexpr uint64_t kServedHouse_ns = 2 * kMillisecond_ns;
 constexpr size_t kTxnServerCore = 1;
 constexpr uint64_t kTxnServerSpin_ns = 50 * kMicrosecond_ns;  // As a node's knob server.spin has it.
 constexpr uint64_t kAttach_ns = 10 * kSecond_ns;
+// A client that waits for a core of a busy machine is not dead.
+constexpr uint64_t kAwayMax_ns = 30 * kSecond_ns;
 
 // Polled whenever the server's thread looks at anything, so never while it sleeps.
 class ServedTxn final : public Served, public runtime::Poller {
@@ -68,7 +70,8 @@ class DesignTxnSide final : public TxnSide {
     for (size_t i = 0; i < load().shards; ++i) {
       RealServer::Options options = {.fabric = fabric(), .shard = {.spin_ns = kTxnServerSpin_ns}};
       if (is_bound) options.core = kTxnServerCore + i;
-      const TxnProcess::Spec spec = {.design = &design_, .capacity = txn_capacity(load())};
+      const TxnProcess::Spec spec = {
+          .design = &design_, .capacity = txn_capacity(load()), .patience_ns = kAwayMax_ns};
       RealServer::Serve serve = [spec, mix = load().mix, i, servers = load().shards](
                                     runtime::Shard& shard,
                                     fabric::Domain& domain) -> Reported<std::unique_ptr<Served>> {

@@ -86,6 +86,26 @@ Reported<> compare_sum(const TxnLoad& load, TxnSide& side, TxnSideResult& result
       "some transaction took effect in part, twice or not at all");
 }
 
+bool is_published(const std::string& name) noexcept {
+  return name != kTxnOurs;
+}
+
+// FaRM's servers are told all new values of a transaction in one message each.
+Reported<> check_designs(const TxnLoad& load) {
+  constexpr uint64_t kMessageBytesMax = 30 * kKiB;
+  constexpr uint64_t kBankEntriesMax = 3;
+  constexpr uint64_t kBesideBytes = 32;  // Of each entry, the key among them.
+  const TxnMix& mix = load.mix;
+  const uint64_t entries = mix.workload == TxnWorkload::kSmallBank ? kBankEntriesMax : mix.keys_each;
+  if (std::ranges::none_of(load.designs, is_published)) return {};
+  if (entries * (mix.value_bytes + kBesideBytes) <= kMessageBytesMax) return {};
+  return refuse_load(
+      fmt::format("--value-bytes {}: published protocols write the {} of a transaction by one message "
+                  "of up to 30 KiB",
+                  mix.value_bytes, entries),
+      "lower it, or give --design ours");
+}
+
 // What only the simulator has.
 Reported<> check_nodes(const TxnLoad& load) {
   const bool is_bank = load.mix.workload == TxnWorkload::kSmallBank;
@@ -103,7 +123,6 @@ Reported<> check_nodes(const TxnLoad& load) {
   if (!is_bank && load.mix.keys_each == 1) {
     return refuse_load("--far: a transaction of one key is at one node", "give --keys-each of at least 2");
   }
-  const auto is_published = [](const std::string& name) { return name != kTxnOurs; };
   if (is_bank && std::ranges::any_of(load.designs, is_published)) {
     return refuse_load(
         "--far with smallbank: published protocols do not place both entries of an account together",
@@ -146,6 +165,7 @@ Reported<> check(const TxnLoad& load) {
     return refuse_load(fmt::format("--beside redis: there is no Redis over {}", text(load.provider)),
                        "give --provider tcp");
   }
+  if (const Reported<> possible = check_designs(load); !possible) return possible;
   return check_nodes(load);
 }
 

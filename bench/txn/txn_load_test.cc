@@ -130,6 +130,12 @@ TEST(TxnLoads, say_what_cannot_be) {
   load.nodes = 1;
   EXPECT_FALSE(check(load));
   load.mix.far_share = -1;
+  load.mix.value_bytes = 16'384;
+  EXPECT_TRUE(check(load));
+  load.designs = {"ours", "farm"};
+  EXPECT_FALSE(check(load));
+  load.mix.value_bytes = 8'192;
+  EXPECT_TRUE(check(load));
   load.mix.groups = 3;
   load.mix.keys_each = 4;
   EXPECT_FALSE(check(load));
