@@ -145,10 +145,8 @@ Task<Code> SimTxnClient::attempt(const TxnPlan& plan, Try& tried, TxnEffect& eff
 }
 
 Task<Code> SimTxnClient::commit(Try& tried) {
-  if (!changes_.writes()) {
-    const Code valid = co_await validate();
-    co_return valid;
-  }
+  // What one read has found stood then.
+  if (!changes_.writes() && changes_.reads() < 2) co_return Code::kOk;
   if (const auto only = changes_.only_put()) {
     const auto key = bytes_of_text(only->key);
     kv::RpcPutOptions options;
@@ -161,25 +159,13 @@ Task<Code> SimTxnClient::commit(Try& tried) {
   kv::RpcBatch batch;
   batch.conditions = request.conditions;
   batch.writes = request.writes;
-  const uint32_t first = links_.shard_of(batch.conditions.front().key);
   if (are_together(links_, batch)) {
-    const Result<> changed = co_await links_.owner_of(first).change(batch);
+    const uint32_t shard = links_.shard_of(batch.conditions.front().key);
+    const Result<> changed = co_await links_.owner_of(shard).change(batch);
     co_return changed.code();
   }
   const Code changed = co_await change_over_shards(batch, tried);
   co_return changed;
-}
-
-// As AsyncCalls::validate(): nothing is absent here.
-Task<Code> SimTxnClient::validate() {
-  if (changes_.reads() < 2) co_return Code::kOk;
-  const txn::Changes::Request request = changes_.request();
-  for (const kv::RpcCondition& read : request.conditions) {
-    const Result<kv::Got> now = co_await links_.owner_of(links_.shard_of(read.key)).exists(read.key);
-    if (!now) co_return now.code();
-    if (now->version != read.version) co_return Code::kConflict;
-  }
-  co_return Code::kOk;
 }
 
 // As AsyncCalls::change_over_shards(): what meets another transaction is sent again, without its body.

@@ -84,7 +84,6 @@ class SimTxnClient final : public TryingTxnClient {
 
   [[nodiscard]] runtime::Task<Code> attempt(const TxnPlan& plan, Try& tried, TxnEffect& effect) override;
   [[nodiscard]] runtime::Task<Code> commit(Try& tried);
-  [[nodiscard]] runtime::Task<Code> validate();
   [[nodiscard]] runtime::Task<Code> change_over_shards(kv::RpcBatch& batch, Try& tried);
 
   SimTxnLinks& links_;
