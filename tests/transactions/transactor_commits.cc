@@ -51,7 +51,7 @@ Task<bool> Transactor::run_body(size_t record, bool is_read_only) {
 }
 
 Task<bool> Transactor::read_into(size_t record, std::string key) {
-  if (changes_.own_value(key)) co_return true;
+  if (changes_.has_at_once(key)) co_return true;
   const Seen seen = co_await read(key, draw_way());
   if (!seen.is_answer()) co_return false;
   if (!changes_.note_read(key, seen.code == Code::kOk ? seen.version : 0)) co_return false;
