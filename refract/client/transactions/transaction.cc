@@ -84,7 +84,7 @@ Result<> Client::validate(const Changes& changes) {
   if (code != Code::kOk || all_there) return result_of(code);
   client::ThreadState* mine = state_->mine();
   if (mine == nullptr || mine->is_child()) return fail(Code::kForked);
-  return mine->wait_for(mine->async().validate(changes));
+  return mine->wait_or(Code::kDeadlineExceeded, mine->async().validate(changes));
 }
 
 Result<> Client::commit(const Changes& changes, txn::Effort& effort) {
@@ -98,7 +98,7 @@ Result<> Client::commit(const Changes& changes, txn::Effort& effort) {
   }
   client::ThreadState* mine = state_->mine();
   if (mine == nullptr || mine->is_child()) return fail(Code::kForked);
-  return mine->wait_for(mine->async().commit(changes, effort));
+  return mine->wait_or(Code::kIndeterminate, mine->async().commit(changes, effort));
 }
 
 Result<> Client::run_transaction(const std::function<Result<>(Transaction&)>& body,
@@ -120,7 +120,7 @@ Result<> Client::run_transaction(const std::function<Result<>(Transaction&)>& bo
     if (!pause_ns) return fail(Code::kConflict);
     client::ThreadState* mine = state_->mine();
     if (mine == nullptr || mine->is_child()) return fail(Code::kForked);
-    mine->wait_for(pause(mine->shard(), *pause_ns));
+    if (!mine->has_waited_for(pause(mine->shard(), *pause_ns))) return fail(Code::kDeadlineExceeded);
   }
 }
 
@@ -137,7 +137,7 @@ Result<> Client::read_only(const std::function<Result<>(Transaction&)>& body,
 Result<> Client::commit(Batch& batch, const RequestId& request) {
   client::ThreadState* mine = state_->mine();
   if (mine == nullptr || mine->is_child()) return fail(Code::kForked);
-  return mine->wait_for(mine->async().commit(batch, request));
+  return mine->wait_or(Code::kIndeterminate, mine->async().commit(batch, request));
 }
 
 }  // namespace refract
