@@ -35,7 +35,7 @@ class Odd:
         raise ZeroDivisionError
 
 
-class EachCall:
+class EachKeyCall:
     """A node, and a client that reaches it in one way."""
 
     is_tcp = False
@@ -465,15 +465,15 @@ class Model:
         return model[one]
 
 
-class OnTheNodesHost(EachCall, unittest.TestCase):
+class KeysOnTheNodesHost(EachKeyCall, unittest.TestCase):
     shards = "1"
 
 
-class OnTheNodesHostWithShards(EachCall, unittest.TestCase):
+class KeysOnTheNodesHostWithShards(EachKeyCall, unittest.TestCase):
     shards = "3"
 
 
-class OverTcp(EachCall, unittest.TestCase):
+class KeysOverTcp(EachKeyCall, unittest.TestCase):
     is_tcp = True
     shards = "1"
 

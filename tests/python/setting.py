@@ -17,9 +17,6 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "cli"))
 from node import PATIENCE_S, Node, Programs, clean_environment  # noqa: E402
 
-__all__ = ["MIB", "PATIENCE_S", "Node", "Package", "Programs", "begin", "beside", "clean_environment", "needs",
-           "node_of_objects", "run_python", "until"]
-
 MIB = 1024 * 1024
 
 
