@@ -19,13 +19,21 @@ namespace {
 
 using refract::Client;
 
+// Of a call in the quickest of some batches, since others use the machine, too. -1: one failed.
 template <typename Call>
 double ns_of(long calls, Call&& call) {
-  const uint64_t begun_ns = refract::system_clock().now_ns();
-  for (long i = 0; i < calls; ++i) {
-    if (!call()) return -1;
+  constexpr int kBatches = 20;
+  double best = -1;
+  for (int batch = 0; batch < kBatches; ++batch) {
+    const uint64_t begun_ns = refract::system_clock().now_ns();
+    for (long i = 0; i < calls / kBatches; ++i) {
+      if (!call()) return -1;
+    }
+    const auto ns = static_cast<double>(refract::system_clock().now_ns() - begun_ns);
+    const double of_one = ns / static_cast<double>(calls / kBatches);
+    if (best < 0 || of_one < best) best = of_one;
   }
-  return static_cast<double>(refract::system_clock().now_ns() - begun_ns) / static_cast<double>(calls);
+  return best;
 }
 
 using Message = std::array<char, 64>;
