@@ -21,6 +21,8 @@ std::string type_of(py::handle object) {
   return "'" + std::string(Py_TYPE(object.ptr())->tp_name) + "'";
 }
 
+}  // namespace
+
 uint64_t whole_number_of(py::handle number, const char* what, uint64_t largest) {
   // Also numpy's numbers, and none with a fraction.
   const py::object index = py::reinterpret_steal<py::object>(PyNumber_Index(number.ptr()));
@@ -38,12 +40,10 @@ uint64_t whole_number_of(py::handle number, const char* what, uint64_t largest) 
   return value;
 }
 
-}  // namespace
-
-Source::Source(py::handle from, const char* what) {
+Source::Source(py::handle from, const char* what, const char* instead) {
   if (PyObject_CheckBuffer(from.ptr()) == 0) {
     raise_type(std::string(what) + " is an object with a buffer, such as bytes or a numpy array, not " +
-               type_of(from) + "; put_value() takes any object");
+               type_of(from) + "; " + instead);
   }
   if (PyObject_GetBuffer(from.ptr(), &view_, PyBUF_C_CONTIGUOUS | PyBUF_FORMAT) != 0) {
     // Some, such as numpy's times, have no format, and bytes all the same.
@@ -58,7 +58,7 @@ Source::Source(py::handle from, const char* what) {
   if (view_.format != nullptr && std::strchr(view_.format, 'O') != nullptr) {
     PyBuffer_Release(&view_);
     raise_invalid(std::string(what) + " holds references to Python objects, which mean nothing elsewhere",
-                  "put_value() takes any object");
+                  instead);
   }
 }
 
@@ -115,6 +115,15 @@ uint64_t ms_of(py::handle seconds, const char* what) {
   }
   const double ms = std::ceil(value * 1e3);
   return ms >= 1e18 ? kForever_ms : static_cast<uint64_t>(ms);
+}
+
+uint64_t client_timeout_ns(py::handle timeout) {
+  constexpr uint64_t kDay_ms = 86'400'000;
+  const uint64_t ms = ms_of(timeout, "timeout");
+  if (ms == 0 || ms > kDay_ms) {
+    raise_invalid("timeout is more than 0 and at most 86,400 seconds, not " + std::string(py::repr(timeout)));
+  }
+  return ms * 1'000'000;
 }
 
 uint64_t bytes_of(py::handle number, const char* what) {

@@ -18,9 +18,9 @@ namespace refract::python {
 // meanwhile.
 class Source {
  public:
-  // `what` names the argument. Raises TypeError where it has no buffer; InvalidArgument where that is not
-  // C-contiguous, or holds references to Python objects.
-  Source(pybind11::handle from, const char* what);
+  // `what` names the argument, `instead` what takes other objects. Raises TypeError where it has no buffer;
+  // InvalidArgument where that is not C-contiguous, or holds references to Python objects.
+  Source(pybind11::handle from, const char* what, const char* instead = "put_value() takes any object");
   Source(Source&& other) noexcept;
   Source& operator=(Source&&) = delete;
   Source(const Source&) = delete;
@@ -41,6 +41,10 @@ class Source {
 [[nodiscard]] std::string shown(const std::string& id);
 // Seconds as milliseconds, rounded up. None: for ever.
 [[nodiscard]] uint64_t ms_of(pybind11::handle seconds, const char* what);
+// Of connect(): more than 0, and at most a day.
+[[nodiscard]] uint64_t client_timeout_ns(pybind11::handle timeout);
+// 0 to `largest`; also numpy's numbers, and none with a fraction.
+[[nodiscard]] uint64_t whole_number_of(pybind11::handle number, const char* what, uint64_t largest);
 // A length or a count: 0 to 2^63 - 1.
 [[nodiscard]] uint64_t bytes_of(pybind11::handle number, const char* what);
 // Any of the numbers that name a birth.

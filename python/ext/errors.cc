@@ -14,11 +14,12 @@ struct Row {
   Code code;
   const char* name;
   PyObject* base;  // Beside Error. Null: none.
-  std::string_view of_an_object;
-  std::string_view next;
+  // By About.
+  std::array<std::string_view, 2> sentence;
+  std::array<std::string_view, 2> next;
 };
 
-#define REFRACT_EXCEPTION(code, name, base, of_an_object, next) +1
+#define REFRACT_EXCEPTION(code, name, base, of_an_object, next, of_a_key, key_next) +1
 constexpr size_t kRows = 0
 #include "python/ext/errors.def"
     ;
@@ -33,7 +34,8 @@ static_assert(kRows + 1 == kCodes, "errors.def has a row for each code but kOk")
 
 std::array<Row, kRows> rows() {
   return {{
-#define REFRACT_EXCEPTION(code, name, base, of_an_object, next) {Code::code, #name, base, of_an_object, next},
+#define REFRACT_EXCEPTION(code, name, base, of_an_object, next, of_a_key, key_next) \
+  {Code::code, #name, base, {of_an_object, of_a_key}, {next, key_next}},
 #include "python/ext/errors.def"
 #undef REFRACT_EXCEPTION
   }};
@@ -85,26 +87,31 @@ void add_errors(py::module_& module) {
     content["retry"] = retry_text(known.retry);
     const py::tuple bases = row.base == nullptr ? py::make_tuple(py::handle(error))
                                                 : py::make_tuple(py::handle(error), py::handle(row.base));
-    const std::string sentence(row.of_an_object.empty() ? known.sentence : row.of_an_object);
-    g_classes[static_cast<size_t>(row.code)] =
-        make_class(module, row.name, std::string(known.text) + ": " + sentence + ".", bases, content);
+    std::string doc = std::string(known.text) + ": " + std::string(known.sentence) + ".";
+    const std::string_view of_an_object = row.sentence[static_cast<size_t>(About::kObject)];
+    if (!of_an_object.empty()) doc += " Of an object: " + std::string(of_an_object) + ".";
+    g_classes[static_cast<size_t>(row.code)] = make_class(module, row.name, doc, bases, content);
   }
 }
 
-Report explain(Code code, const std::string& what, const Report& trouble) {
+Report explain(Code code, const std::string& what, const Report& trouble, About about) {
   const auto all = rows();
   const Row* const row = row_of(all, code);
+  const std::string_view sentence = row == nullptr ? "" : row->sentence[static_cast<size_t>(about)];
   Report said{code, what + ": ", ""};
   if (trouble.code == code && !trouble.what.empty()) {
     said.what += trouble.what;
     said.next = trouble.next;
-  } else if (row != nullptr && !row->of_an_object.empty()) {
-    said.what += row->of_an_object;
   } else {
-    said.what += info(code).sentence;
+    said.what += sentence.empty() ? info(code).sentence : sentence;
   }
-  if (said.next.empty() && row != nullptr) said.next = row->next;
+  if (said.next.empty() && row != nullptr) said.next = row->next[static_cast<size_t>(about)];
   return said;
+}
+
+bool is_set(Code code) noexcept {
+  PyObject* const type = g_classes[static_cast<size_t>(code)];
+  return type != nullptr && PyErr_ExceptionMatches(type) != 0;
 }
 
 py::object error_of(const Report& report) {

@@ -6,6 +6,7 @@
 
 #include <pybind11/pybind11.h>
 
+#include <cstdint>
 #include <string>
 
 #include "refract/base/report.h"
@@ -16,9 +17,15 @@ namespace refract::python {
 // Makes refract.Error and its subclasses, and puts them into the module.
 void add_errors(pybind11::module_& module);
 
+// What a call was about: errors.def has sentences for each.
+enum class About : uint8_t { kObject, kKey };
+
 // What a call that failed says: "get of b'weights': there is no such object", and what to do. `trouble` is
 // what the client knows beside the code; of another code it is about another call, and left out.
-[[nodiscard]] Report explain(Code code, const std::string& what, const Report& trouble = {Code::kOk, "", ""});
+[[nodiscard]] Report explain(Code code, const std::string& what, const Report& trouble = {Code::kOk, "", ""},
+                             About about = About::kObject);
+// Whether Python has set an exception of this code's class.
+[[nodiscard]] bool is_set(Code code) noexcept;
 
 // The exception as an object, for outcomes of batches.
 [[nodiscard]] pybind11::object error_of(const Report& report);

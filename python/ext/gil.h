@@ -24,6 +24,12 @@ void check_signals();
 // Whether it is the one in which Python runs handlers of signals, or may be.
 [[nodiscard]] bool is_main_thread() noexcept;
 
+// Runs evenly, from some moment on.
+[[nodiscard]] inline uint64_t now_ns() noexcept {
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(now).count());
+}
+
 // `call` touches nothing of Python.
 template <typename Call>
 auto without_gil(Call&& call) {
@@ -41,16 +47,15 @@ void wait_in_slices(uint64_t timeout_ms, uint64_t slice_ms, Wait&& wait) {
     (void)wait(timeout_ms);
     return;
   }
-  using Clock = std::chrono::steady_clock;
-  const auto begun = Clock::now();
+  const uint64_t begun_ns = now_ns();
   for (uint64_t left_ms = timeout_ms;;) {
     const bool is_over = wait(std::min(left_ms, slice_ms));
     if (is_over) return;
     check_signals();
     if (timeout_ms == kForever_ms) continue;
-    const auto gone = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - begun).count();
-    if (static_cast<uint64_t>(gone) >= timeout_ms) return;
-    left_ms = timeout_ms - static_cast<uint64_t>(gone);
+    const uint64_t gone_ms = (now_ns() - begun_ns) / 1'000'000;
+    if (gone_ms >= timeout_ms) return;
+    left_ms = timeout_ms - gone_ms;
   }
 }
 

@@ -363,11 +363,7 @@ std::string ObjectsClient::text() const {
 std::unique_ptr<ObjectsClient> connect_objects(py::handle address, py::handle secret_file,
                                                py::handle timeout) {
   const std::string to = text_of(address, "address");
-  const uint64_t timeout_ms = ms_of(timeout, "timeout");
-  if (timeout_ms == 0 || timeout_ms > 86'400'000) {
-    raise_invalid("timeout is more than 0 and at most 86,400 seconds, not " + std::string(py::repr(timeout)));
-  }
-  ClientOptions options{.timeout_ns = timeout_ms * 1'000'000};
+  ClientOptions options{.timeout_ns = client_timeout_ns(timeout)};
   options.secret_file = text_of(secret_file, "secret_file");
   Report why{Code::kOk, "", ""};
   SharedLink link = without_gil([&]() -> SharedLink {

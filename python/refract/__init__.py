@@ -1,18 +1,37 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Refract for Python: large data that processes share without a copy.
+"""Refract for Python: keys and values, and large data that processes share without a copy.
+
+    import refract
+
+    client = refract.connect()             # The node of `refractd`; or a path, or "refract://host:port".
+    client.put("greeting", b"hello")       # Any C-contiguous buffer. Returns the new version.
+    client.get("greeting")                 # b"hello": read from the node's memory, in under a microsecond.
+    client.get("none", None)               # None; without a default it raises NotFound, a KeyError.
+
+    client.put("job", b"1", ttl=30, if_absent=True)     # A lease of 30 seconds; Exists, where it is taken.
+    client.add("visits")                                # Counts, also beside others; returns the sum.
+    client.get_many(["greeting", "job"])                # In one call; an outcome for each.
+
+    def move(t):                                        # All of it at one moment, or nothing.
+        t.add("alice", -10)
+        t.add("bob", 10)
+
+    client.transaction(move)
+
+`refract.objects` has the objects of a node, which are shared without a copy:
 
     from refract import objects
 
-    client = objects.connect()                       # The node of `refractd --objects-limit 2GiB`.
-    client.put("numbers", numpy.arange(1_000_000))   # Any C-contiguous buffer.
+    objects.connect().put("numbers", numpy.arange(1_000_000))   # Of `refractd --objects-limit 2GiB`.
+    held = objects.connect().get("numbers", timeout=5)          # In another process: waits for it.
+    numbers = numpy.frombuffer(held, dtype=int)                 # Read-only, in the store's memory.
 
-    held = client.get("numbers", timeout=5)          # In another process: waits for it, copies nothing.
-    numbers = numpy.frombuffer(held, dtype=int)      # Read-only, in the store's memory.
+`refract.plasma` has the same by the names of pyarrow.plasma.
 
-`refract.objects` has the objects of a node, `refract.plasma` the same by the names of pyarrow.plasma. Every
-error is a subclass of `refract.Error`, says what was wrong and what to do, and has the name of its `code`:
-`NotFound` is a KeyError too, `InvalidArgument` a ValueError, `Unavailable` and `Away` are ConnectionErrors.
-`Indeterminate` says that a call may or may not have been done; nothing here repeats it by itself.
+Every error is a subclass of `refract.Error`, says what was wrong and what to do, and has the name of its
+`code`: `NotFound` is a KeyError too, `InvalidArgument` a ValueError, `Unavailable` and `Away` are
+ConnectionErrors. `Indeterminate` says that a call may or may not have been done; nothing here repeats it by
+itself.
 """
 
 from refract._refract import (
@@ -20,6 +39,7 @@ from refract._refract import (
     Away,
     Buffer,
     Cancelled,
+    Client,
     CompareFailed,
     Conflict,
     Corrupt,
@@ -38,17 +58,21 @@ from refract._refract import (
     ReadOnly,
     SystemRefused,
     TooLarge,
+    Transaction,
     Unavailable,
     Unsupported,
     VersionMismatch,
     WrongShard,
+    connect,
 )
+from refract.records import Pong, Route, Versioned
 
 __all__ = [
     "AccessDenied",
     "Away",
     "Buffer",
     "Cancelled",
+    "Client",
     "CompareFailed",
     "Conflict",
     "Corrupt",
@@ -64,11 +88,16 @@ __all__ = [
     "NoSpace",
     "NotFound",
     "Overloaded",
+    "Pong",
     "ReadOnly",
+    "Route",
     "SystemRefused",
     "TooLarge",
+    "Transaction",
     "Unavailable",
     "Unsupported",
     "VersionMismatch",
+    "Versioned",
     "WrongShard",
+    "connect",
 ]

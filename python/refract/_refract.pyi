@@ -3,15 +3,28 @@
 
 import builtins
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import TracebackType
-from typing import Any, NoReturn, TypeAlias
+from typing import Any, NoReturn, TypeAlias, TypeVar, final, overload
 
-from refract.records import Broadcast, Copies, Listed, Notice, Places, Rank, Stat
+from refract.records import (
+    Broadcast,
+    Copies,
+    Listed,
+    Notice,
+    Places,
+    Pong,
+    Rank,
+    Route,
+    Stat,
+    Versioned,
+)
 
 # Any object with a C-contiguous buffer; Python 3.11 has no type for that.
 Data: TypeAlias = Any
 Id: TypeAlias = str | bytes | bytearray | memoryview
+Key: TypeAlias = str | bytes
+_T = TypeVar("_T")
 
 class Error(Exception):
     code: str
@@ -169,3 +182,87 @@ def connect_objects(
     secret_file: str | os.PathLike[str] = "",
     timeout: float = 5.0,
 ) -> ObjectsClient: ...
+
+@final
+class Scan:
+    def __iter__(self) -> Iterator[bytes]: ...
+    def __next__(self) -> bytes: ...
+
+@final
+class Transaction:
+    @overload
+    def get(self, key: Key) -> bytes: ...
+    @overload
+    def get(self, key: Key, default: _T) -> bytes | _T: ...
+    def get_many(self, keys: Iterable[Key]) -> list[bytes | None]: ...
+    def exists(self, key: Key) -> bool: ...
+    def put(self, key: Key, value: Data, *, ttl: float | None = None) -> None: ...
+    def erase(self, key: Key) -> None: ...
+    def add(self, key: Key, addend: int = 1) -> None: ...
+    def validate(self) -> None: ...
+
+@final
+class Client:
+    @overload
+    def get(self, key: Key, *, timeout: float | None = None) -> bytes: ...
+    @overload
+    def get(self, key: Key, default: _T, *, timeout: float | None = None) -> bytes | _T: ...
+    @overload
+    def get_versioned(self, key: Key, *, timeout: float | None = None) -> Versioned: ...
+    @overload
+    def get_versioned(self, key: Key, default: _T, *, timeout: float | None = None) -> Versioned | _T: ...
+    def put(
+        self,
+        key: Key,
+        value: Data,
+        *,
+        ttl: float | None = None,
+        if_absent: bool = False,
+        if_version: int | None = None,
+        timeout: float | None = None,
+    ) -> int: ...
+    def erase(self, key: Key, *, if_version: int | None = None, timeout: float | None = None) -> int: ...
+    def exists(self, key: Key, *, timeout: float | None = None) -> bool: ...
+    def __contains__(self, key: Key, /) -> bool: ...
+    def cas(
+        self, key: Key, old: Data, new: Data, *, ttl: float | None = None, timeout: float | None = None
+    ) -> int: ...
+    def ttl(self, key: Key, *, timeout: float | None = None) -> float | None: ...
+    def add(self, key: Key, addend: int = 1, *, timeout: float | None = None) -> int: ...
+    def scan(self, prefix: Key = "", *, timeout: float | None = None) -> Scan: ...
+    def get_many(
+        self, keys: Iterable[Key], *, timeout: float | None = None
+    ) -> list[bytes | Error | None]: ...
+    def put_many(
+        self,
+        items: Mapping[str, Data] | Mapping[bytes, Data] | Mapping[Key, Data] | Iterable[tuple[Key, Data]],
+        *,
+        ttl: float | None = None,
+        if_absent: bool = False,
+        timeout: float | None = None,
+    ) -> list[int | Error]: ...
+    def exists_many(self, keys: Iterable[Key], *, timeout: float | None = None) -> list[bool | Error]: ...
+    def transaction(
+        self, body: Callable[[Transaction], _T], *, timeout: float | None = None, read_only: bool = False
+    ) -> _T: ...
+    def ping(self, *, timeout: float | None = None) -> Pong: ...
+    def route(self, *, timeout: float | None = None) -> Route: ...
+    def close(self) -> None: ...
+    @property
+    def is_closed(self) -> bool: ...
+    @property
+    def address(self) -> str: ...
+    def __enter__(self) -> Client: ...
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None: ...
+
+def connect(
+    address: str | os.PathLike[str] = "",
+    *,
+    secret_file: str | os.PathLike[str] = "",
+    timeout: float = 5.0,
+) -> Client: ...

@@ -107,3 +107,31 @@ class Stat(NamedTuple):
     evicted_ever: int
     evicted_bytes_ever: int
     aborted_ever: int
+
+
+class Versioned(NamedTuple):
+    """A value with its version, as get_versioned() has it."""
+
+    value: bytes
+    version: int
+
+
+class Pong(NamedTuple):
+    """A sign of life of the server, as ping() has it."""
+
+    seconds: float  # There and back.
+    node_time: float  # Of the store, in seconds since 1970.
+
+
+class Route(NamedTuple):
+    """By what way a thread reaches its node, and why."""
+
+    transport: str  # "shm", "verbs" or "tcp".
+    address: str
+    device: str  # verbs: this host's. Else empty.
+    shards: int  # Of the node.
+    is_direct: bool  # Gets take nothing of the server.
+    reason: str  # Why they do, or do not.
+    server: str  # "serving", "restarting" and so on.
+    server_pid: int  # As the node sees it.
+    text: str  # All of it, for people.

@@ -102,10 +102,12 @@ class AsyncCalls {
   // The same where keys are routed by their slots, and there are several shards.
   [[gnu::noinline]] void get_by_slot(std::span<GetItem> items, std::vector<uint32_t>& rest);
   [[nodiscard]] runtime::Task<> get_by_calls(std::span<GetItem> items, std::span<const uint32_t> which);
+  [[nodiscard]] runtime::Task<> look_by_calls(std::span<ExistsItem> items, std::span<const uint32_t> which);
 
  private:
   struct ShardGets;
   struct ShardPuts;
+  struct Looks;
   // Inside a view, for a value that is short enough.
   struct OwnRoom {
     View* view;
@@ -130,6 +132,7 @@ class AsyncCalls {
   [[nodiscard]] runtime::Task<Result<>> change_over_shards(kv::RpcBatch& batch, txn::Effort& effort);
   [[nodiscard]] runtime::Task<> get_of_shard(ShardGets& job);
   [[nodiscard]] runtime::Task<> put_of_shard(ShardPuts& job);
+  [[nodiscard]] runtime::Task<> look_in_turn(Looks& looks);
 
   std::unique_ptr<const Settings> own_settings_;
   Peers peers_;

@@ -373,6 +373,30 @@ Task<> AsyncCalls::multi_get(std::span<GetItem> items) {
   if (!rest.empty()) co_await get_by_calls(items, rest);
 }
 
+// Taken one after the other by as many tasks as are to be under way at once.
+struct AsyncCalls::Looks {
+  std::span<ExistsItem> items;
+  std::span<const uint32_t> which;
+  kv::TaskTeam& team;
+  size_t next = 0;
+};
+
+Task<> AsyncCalls::look_in_turn(Looks& looks) {
+  while (looks.next < looks.which.size()) {
+    ExistsItem& item = looks.items[looks.which[looks.next++]];
+    item.result = co_await exists({.key = item.key});
+  }
+  looks.team.leave();
+}
+
+Task<> AsyncCalls::look_by_calls(std::span<ExistsItem> items, std::span<const uint32_t> which) {
+  constexpr size_t kAtOnce = 64;
+  kv::TaskTeam team(peers_.shard());
+  Looks looks{.items = items, .which = which, .team = team};
+  for (size_t i = 0; i < std::min(kAtOnce, which.size()); ++i) team.add(look_in_turn(looks));
+  co_await team.run();
+}
+
 Task<> AsyncCalls::multi_put(std::span<PutItem> items) {
   co_await peers_.know_nodes();
   for (int round = 0; round < kRounds; ++round) {

@@ -81,7 +81,7 @@ template <typename Room>
     }
   }
   mine->count_reread();
-  return mine->wait_for(mine->async().get_slowly(place, general(room), begun_ns));
+  return mine->wait_or(Code::kDeadlineExceeded, mine->async().get_slowly(place, general(room), begun_ns));
 }
 
 // What the shortest way does not settle, by the same reader.
@@ -151,18 +151,25 @@ template <typename Room>
   return get_at_length(client, key, room);
 }
 
-[[gnu::noinline]] Result<View> view_carefully(ClientState& client, const KeyOwner& place) {
+// By loads alone. What is not settled is left to the other.
+[[gnu::noinline]] Result<View> view_by_loads(ClientState& client, const KeyOwner& place) {
   if (const Code code = check_key(place.key.bytes()); code != Code::kOk) return fail(code);
   ThreadState* mine = client.mine();
   if (mine == nullptr || mine->is_child()) return fail(Code::kForked);
-  if (Connection* connection = mine->reading_at(place); connection != nullptr) {
-    View view;
-    const Code code = AsyncCalls::view_directly(*connection, place.key, view);
-    if (code == Code::kOk) return view;
-    if (is_settled(code)) return fail(code);
-    mine->count_reread();
-  }
-  return mine->wait_for(mine->async().view(place));
+  Connection* connection = mine->reading_at(place);
+  if (connection == nullptr) return fail(Code::kInvalidated);
+  View view;
+  const Code code = AsyncCalls::view_directly(*connection, place.key, view);
+  if (code == Code::kOk) return view;
+  if (!is_settled(code)) mine->count_reread();
+  return fail(code);
+}
+
+[[gnu::noinline]] Result<View> view_carefully(ClientState& client, const KeyOwner& place) {
+  Result<View> view = view_by_loads(client, place);
+  if (view || is_settled(view.code())) return view;
+  ThreadState& mine = *client.mine();
+  return mine.wait_or(Code::kDeadlineExceeded, mine.async().view(place));
 }
 
 [[gnu::noinline]] Result<View> view_again(ClientState& client, Bytes key, uint64_t hash) {
@@ -203,18 +210,24 @@ template <typename Room>
   return view;
 }
 
-[[gnu::noinline]] Result<Got> exists_carefully(ClientState& client, const KeyOwner& place) {
+[[gnu::noinline]] Result<Got> exists_by_loads(ClientState& client, const KeyOwner& place) {
   if (const Code code = check_key(place.key.bytes()); code != Code::kOk) return fail(code);
   ThreadState* mine = client.mine();
   if (mine == nullptr || mine->is_child()) return fail(Code::kForked);
-  if (Connection* connection = mine->reading_at(place); connection != nullptr) {
-    Got got;
-    const Code code = look_at_entry(*connection, place.key, got);
-    if (code == Code::kOk) return got;
-    if (is_settled(code)) return fail(code);
-    mine->count_reread();
-  }
-  return mine->wait_for(mine->async().exists(place));
+  Connection* connection = mine->reading_at(place);
+  if (connection == nullptr) return fail(Code::kInvalidated);
+  Got got;
+  const Code code = look_at_entry(*connection, place.key, got);
+  if (code == Code::kOk) return got;
+  if (!is_settled(code)) mine->count_reread();
+  return fail(code);
+}
+
+[[gnu::noinline]] Result<Got> exists_carefully(ClientState& client, const KeyOwner& place) {
+  const Result<Got> got = exists_by_loads(client, place);
+  if (got || is_settled(got.code())) return got;
+  ThreadState& mine = *client.mine();
+  return mine.wait_or(Code::kDeadlineExceeded, mine.async().exists(place));
 }
 
 [[gnu::noinline]] Result<Got> exists_again(ClientState& client, Bytes key, uint64_t hash) {
@@ -267,12 +280,20 @@ template <typename Room>
   return exists_at_length(client, key);
 }
 
-// Blocking calls that have no shorter way.
+// Blocking calls that have no shorter way. `given_up`: what is said of one that was not to wait any longer.
 template <typename T, typename Begin>
-Result<T> wait_for(ClientState& client, Begin begin) {
+Result<T> wait_for(ClientState& client, Code given_up, Begin begin) {
   ThreadState* mine = client.mine();
   if (mine == nullptr || mine->is_child()) return fail(Code::kForked);
-  return mine->wait_for(begin(mine->async()));
+  return mine->wait_or(given_up, begin(mine->async()));
+}
+
+// Of many, some of which have no outcome.
+template <typename Item>
+void give_up(std::span<Item> items, Code given_up) noexcept {
+  for (Item& item : items) {
+    if (item.result.code() == Code::kUnavailable) item.result = fail(given_up);
+  }
 }
 
 }  // namespace
@@ -354,8 +375,29 @@ Result<View> Client::view(Bytes key) {
   return view;
 }
 
+Result<View> Client::view_at_once(Bytes key) {
+  Result<View> view(std::in_place);
+  if (state_->has_mine_at_once()) [[likely]] {
+    ThreadState& mine = ClientState::mine_at_once();
+    if (Connection::Reader* reader = mine.reader_at_once(key); reader != nullptr) [[likely]] {
+      const uint64_t hash = reader->hash(key);
+      if (AsyncCalls::view_at_once(*reader, mine.sole_connection(), key, hash, *view)) [[likely]]
+        return view;
+      mine.count_again();
+      view = view_by_loads(*state_, place_of(mine, key, hash));
+      return view;
+    }
+  }
+  view = view_by_loads(*state_, {.key = key});
+  return view;
+}
+
 Result<Got> Client::exists(Bytes key) {
   return look_at(*state_, key);
+}
+
+Result<Got> Client::exists_at_once(Bytes key) {
+  return exists_by_loads(*state_, {.key = key});
 }
 
 Result<Reader> Client::reader() {
@@ -397,7 +439,11 @@ Result<uint64_t> Client::put(Bytes key, Bytes value, const PutOptions& options) 
     // A write with an identity has looked at the clock.
     first_ns = write.has_identity() ? begun_ns : begun_of(*connection, begun_ns);
   }
-  return mine->wait_for(mine->async().put_on(place, value, options, write, first_ns));
+  const Result<uint64_t> version =
+      mine->wait_or(Code::kIndeterminate, mine->async().put_on(place, value, options, write, first_ns));
+  // The task says the end where it comes to it.
+  if (version.code() == Code::kIndeterminate) write.end(mine->peers(), version.code());
+  return version;
 }
 
 Result<Reservation> Client::reserve(uint64_t bytes) {
@@ -413,7 +459,7 @@ Result<uint64_t> Client::put(Bytes key, const Reservation& value, const PutOptio
 }
 
 Result<uint64_t> Client::erase(Bytes key, uint64_t if_version, const RequestId& request) {
-  return wait_for<uint64_t>(*state_,
+  return wait_for<uint64_t>(*state_, Code::kIndeterminate,
                             [&](AsyncCalls& async) { return async.erase(key, if_version, request); });
 }
 
@@ -428,7 +474,7 @@ Result<ScanPage> Client::scan(uint64_t cursor, size_t keys_min) {
   if (mine == nullptr || mine->is_child()) return fail(Code::kForked);
   const auto shard = mine->peers().shard_at(client::ShardCursor::from(cursor).shard);
   if (shard) (void)mine->reading_at({.key = {}, .shard = *shard});
-  return mine->wait_for(mine->async().scan(cursor, keys_min));
+  return mine->wait_or(Code::kDeadlineExceeded, mine->async().scan(cursor, keys_min));
 }
 
 void Client::multi_get(std::span<GetItem> items) {
@@ -441,7 +487,8 @@ void Client::multi_get(std::span<GetItem> items) {
   std::vector<uint32_t> rest;
   mine->async().get_directly(items, rest);
   mine->count_reads(items.size() - rest.size());
-  if (!rest.empty()) mine->wait_for(mine->async().get_by_calls(items, rest));
+  if (rest.empty()) return;
+  if (!mine->has_waited_for(mine->async().get_by_calls(items, rest))) give_up(items, Code::kDeadlineExceeded);
 }
 
 std::vector<Result<std::string>> Client::multi_get(std::span<const std::string_view> keys) {
@@ -469,25 +516,39 @@ void Client::multi_put(std::span<PutItem> items) {
   }
   // Whether the server of before is still there is seen by a turn at the latest.
   (void)mine->asking_at({.key = {}, .shard = mine->peers().first_shard()});
-  mine->wait_for(mine->async().multi_put(items));
+  if (!mine->has_waited_for(mine->async().multi_put(items))) give_up(items, Code::kIndeterminate);
+}
+
+void Client::multi_exists(std::span<ExistsItem> items) {
+  std::vector<uint32_t> rest;
+  for (size_t i = 0; i < items.size(); ++i) {
+    items[i].result = exists_by_loads(*state_, {.key = items[i].key});
+    if (items[i].result || is_settled(items[i].result.code())) continue;
+    items[i].result = fail(Code::kUnavailable);
+    rest.push_back(static_cast<uint32_t>(i));
+  }
+  if (rest.empty()) return;
+  ThreadState& mine = *state_->mine();
+  if (!mine.has_waited_for(mine.async().look_by_calls(items, rest))) give_up(items, Code::kDeadlineExceeded);
 }
 
 Result<NodeStat> Client::stat() {
-  return wait_for<NodeStat>(*state_, [](AsyncCalls& async) { return async.stat(); });
+  return wait_for<NodeStat>(*state_, Code::kDeadlineExceeded, [](AsyncCalls& async) { return async.stat(); });
 }
 
 Result<Pong> Client::ping() {
-  return wait_for<Pong>(*state_, [](AsyncCalls& async) { return async.ping(); });
+  return wait_for<Pong>(*state_, Code::kDeadlineExceeded, [](AsyncCalls& async) { return async.ping(); });
 }
 
 Result<ClusterMembers> Client::members() {
-  return wait_for<ClusterMembers>(*state_, [](AsyncCalls& async) { return async.members(); });
+  return wait_for<ClusterMembers>(*state_, Code::kDeadlineExceeded,
+                                  [](AsyncCalls& async) { return async.members(); });
 }
 
 Route Client::route() const {
   ThreadState* mine = state_->mine();
   if (mine == nullptr) return {};
-  if (!mine->is_child()) mine->wait_for(mine->peers().find_out());
+  if (!mine->is_child()) (void)mine->has_waited_for(mine->peers().find_out());
   return mine->async().route();
 }
 

@@ -129,6 +129,10 @@ class REFRACT_API Client {
   [[nodiscard]] Result<View> view(Bytes key);
   // kNotFound, or what is there.
   [[nodiscard]] Result<Got> exists(Bytes key);
+  // The same by loads alone, which never waits. kInvalidated, kCorrupt: loads do not settle it, as where the
+  // memory is not mapped here, or this thread has no connection yet; ask the other.
+  [[nodiscard]] Result<View> view_at_once(Bytes key);
+  [[nodiscard]] Result<Got> exists_at_once(Bytes key);
   // Shorter reads for the calling thread alone: reader.h. kForked.
   [[nodiscard]] Result<Reader> reader();
 
@@ -173,6 +177,7 @@ class REFRACT_API Client {
   void multi_get(std::span<GetItem> items);
   [[nodiscard]] std::vector<Result<std::string>> multi_get(std::span<const std::string_view> keys);
   void multi_put(std::span<PutItem> items);
+  void multi_exists(std::span<ExistsItem> items);
 
   [[nodiscard]] Result<NodeStat> stat();
   [[nodiscard]] Result<Pong> ping();

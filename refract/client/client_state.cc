@@ -83,7 +83,7 @@ Reported<Client> ClientState::connect(std::string_view address, const ClientOpti
   auto* client = new ClientState(std::move(*settings));
   auto state = std::make_unique<ThreadState>(*client->settings_);
   const uint64_t deadline_ns = state->shard().refresh_now() + options.timeout_ns;
-  if (!state->wait_for(state->peers().establish(deadline_ns))) {
+  if (!state->has_reached(state->peers().establish(deadline_ns))) {
     Report why = state->peers().trouble();
     state.reset();
     client->end();

@@ -20,6 +20,7 @@
 #include "refract/client/paths/peers.h"
 #include "refract/client/paths/read_ticket.h"
 #include "refract/client/use_notes.h"
+#include "refract/runtime/block_or.h"
 #include "refract/runtime/shard.h"
 
 namespace refract::client {
@@ -29,6 +30,7 @@ class alignas(64) ThreadState {
  public:
   // `settings` outlive it.
   explicit ThreadState(const Settings& settings) : shard_(system_clock()), async_(shard_, settings) {
+    shard_.ask_before_sleeping(settings.options.may_wait_ns);
     ways_.ticket = &*ticket_;
     peers().show_short_ways(ways_);
   }
@@ -108,6 +110,24 @@ class alignas(64) ThreadState {
   void wait_for(runtime::Task<> task) {
     block_on(shard_, std::move(task));
     publish();
+  }
+  // The same of a task that ClientOptions::may_wait_ns may end. Then the task is dropped, and this is
+  // `given_up`.
+  template <typename T>
+  [[nodiscard]] T wait_or(Code given_up, runtime::Task<T> task) {
+    T result = runtime::block_or(given_up, shard_, std::move(task));
+    publish();
+    return result;
+  }
+  // False: not reached, or dropped.
+  [[nodiscard]] bool has_reached(runtime::Task<bool> task) {
+    return runtime::has_run(shard_, task) && task.take();
+  }
+  // False: it was dropped.
+  [[nodiscard]] bool has_waited_for(runtime::Task<> task) {
+    const bool is_done = runtime::has_run(shard_, task);
+    publish();
+    return is_done;
   }
   void count_reread() noexcept { rereads_.add(1); }
   // Makes what the connections count visible to other threads.

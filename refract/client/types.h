@@ -50,6 +50,12 @@ struct ClientOptions {
   // address says, else the environment in REFRACT_RDMA_DEVICE, else "auto". A name that this host does not
   // have is refused wherever RDMA might be taken.
   std::string rdma_device = {};
+  // Asked by each call of a key that waits, on the calling thread: for how many nanoseconds it may do so
+  // until this is asked again, which is done after each signal, too. 0: the call ends at once, a read with
+  // kDeadlineExceeded, a write with kIndeterminate. So a binding lets signals end calls, and calls have a
+  // timeout of their own that is shorter than timeout_ns. It must not call this Client. Null: nothing is
+  // asked.
+  uint64_t (*may_wait_ns)() = nullptr;
   // How many threads may copy one value of 4 MiB or more that is read from the node's memory, the caller
   // among them and up to 16. The others are this Client's own; they are started and used only while cores are
   // free, and as long as it makes such copies faster here. 1: the caller alone.
@@ -98,6 +104,10 @@ struct GetItem {
   Bytes key;
   std::string value = {};  // Its memory is used again.
   Result<Got> result = fail(Code::kUnavailable);
+};
+struct ExistsItem {
+  Bytes key;
+  Result<Got> result = fail(Code::kUnavailable);  // kNotFound, or what is there.
 };
 struct PutItem {
   Bytes key;

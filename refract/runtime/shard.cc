@@ -52,14 +52,16 @@ bool watch_with(int epoll_fd, int fd) noexcept {
 }
 
 // epoll_pwait2 counts in nanoseconds; kernels and sandboxes without it get whole milliseconds, rounded up.
-void wait_for_events(int epoll_fd, uint64_t timeout_ns) noexcept {
+// False: a signal ended the wait.
+bool wait_for_events(int epoll_fd, uint64_t timeout_ns) noexcept {
   epoll_event event;
   const timespec timeout = to_timespec(timeout_ns);
   const bool forever = timeout_ns == kForever_ns;
-  if (epoll_pwait2(epoll_fd, &event, 1, forever ? nullptr : &timeout, nullptr) >= 0 || errno == EINTR) return;
+  if (epoll_pwait2(epoll_fd, &event, 1, forever ? nullptr : &timeout, nullptr) >= 0) return true;
+  if (errno == EINTR) return false;
   const uint64_t ms =
       std::min<uint64_t>((timeout_ns - 1) / kMillisecond_ns + 1, std::numeric_limits<int>::max());
-  epoll_wait(epoll_fd, &event, 1, forever ? -1 : static_cast<int>(ms));
+  return epoll_wait(epoll_fd, &event, 1, forever ? -1 : static_cast<int>(ms)) >= 0 || errno != EINTR;
 }
 
 }  // namespace
@@ -280,10 +282,23 @@ bool Shard::wait(uint64_t deadline_ns) noexcept {
     sched_yield();
     return true;
   }
-  try_to_sleep(until_ns);
+  if (may_wait_ == nullptr) {
+    try_to_sleep(until_ns);
+  } else {
+    if (!may_sleep()) return false;
+    try_to_sleep(std::min(until_ns, ask_due_ns_));
+  }
   idle_polls_ = 0;
   yields_ = 0;
   return true;
+}
+
+bool Shard::may_sleep() noexcept {
+  if (now_ns_ < ask_due_ns_) return true;
+  const uint64_t ns = may_wait_();
+  refresh_now();
+  ask_due_ns_ = ns > kForever_ns - now_ns_ ? kForever_ns : now_ns_ + ns;
+  return ns != 0;
 }
 
 void Shard::try_to_sleep(uint64_t until_ns) noexcept {
@@ -321,10 +336,10 @@ void Shard::sleep_in_kernel(uint64_t until_ns, bool may_be_woken) noexcept {
   // A clock that is moved by hand says nothing about how long the kernel should wait.
   if (timeout_ns != kForever_ns && !clock_->runs_by_itself()) timeout_ns = kNap_ns;
   if (may_be_woken) {
-    wait_for_events(epoll_fd_, timeout_ns);
+    if (!wait_for_events(epoll_fd_, timeout_ns)) ask_due_ns_ = 0;
   } else {
     const timespec nap = to_timespec(std::min(timeout_ns, kNap_ns));
-    nanosleep(&nap, nullptr);
+    if (nanosleep(&nap, nullptr) != 0) ask_due_ns_ = 0;
   }
 }
 

@@ -15,7 +15,6 @@
 #include <coroutine>
 #include <cstddef>
 #include <cstdint>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -24,27 +23,10 @@
 #include "refract/base/units.h"
 #include "refract/runtime/gate.h"
 #include "refract/runtime/op_table.h"
+#include "refract/runtime/poller.h"
 #include "refract/runtime/task.h"
 
 namespace refract::runtime {
-
-// Something that must be looked at: a completion queue, a ring, a socket.
-class Poller {
- public:
-  virtual ~Poller() = default;
-  // Does what can be done now, within a budget, and returns how much it did (0: nothing). It may complete
-  // operations, whose coroutines then run inside this call; they may add and remove pollers, this one too,
-  // but not poll the shard.
-  virtual size_t poll() noexcept = 0;
-  // Announces "asleep" to the threads that may wake this shard, then looks again. False: there is work, do
-  // not sleep. The waker must see the announcement after it published its work, or this must see the work:
-  // both sides need a sequentially consistent store before their load. Some watched descriptor must become
-  // readable by the wake-up.
-  [[nodiscard]] virtual bool prepare_sleep() noexcept { return true; }
-  // Takes the announcement back. Called once after each prepare_sleep(), whether or not the shard slept.
-  virtual void woke() noexcept {}
-  [[nodiscard]] virtual std::string_view name() const noexcept = 0;
-};
 
 // What a shard does instead of spinning and sleeping, where time is virtual.
 class Idler {
@@ -106,6 +88,11 @@ class REFRACT_API Shard {
   // Whether looking at memory for a while is cheaper than giving way: not with one processor, and not in
   // virtual time.
   [[nodiscard]] bool spins() const noexcept { return options_.spin_ns > 0 && options_.idler == nullptr; }
+  // Asked when a run is about to sleep, outside of every poll: for how many nanoseconds it may wait until
+  // this is asked again, which is done after each signal, too. 0: the run ends there, as at its deadline.
+  // Null: nothing is asked. block_on does not ask.
+  using MayWait = uint64_t (*)();
+  void ask_before_sleeping(MayWait ask) noexcept { may_wait_ = ask; }
   // What is waited for will be there in so long: a sleep and the wake-up from it would cost more than giving
   // way to others until then.
   void stay_awake_for(uint64_t ns) noexcept { awake_until_ns_ = refresh_now() + ns; }
@@ -150,12 +137,15 @@ class REFRACT_API Shard {
 
   template <typename T>
   friend T block_on(Shard& shard, Task<T> task);
+  template <typename T>
+  friend bool has_run(Shard& shard, Task<T>& task);
 
   // As run_until, for a caller that has just looked at the clock.
   template <typename Done>
   bool run_from_now(Done& done, uint64_t deadline_ns) {
     idle_polls_ = 0;
     yields_ = 0;
+    ask_due_ns_ = 0;
     while (!done()) {
       if (poll_once() > 0) {
         idle_polls_ = 0;
@@ -178,6 +168,7 @@ class REFRACT_API Shard {
   size_t look_at_time() noexcept;
   void forget_removed_pollers() noexcept;
   [[nodiscard]] bool wait(uint64_t deadline_ns) noexcept;
+  [[nodiscard]] bool may_sleep() noexcept;
   void try_to_sleep(uint64_t until_ns) noexcept;
   void sleep_in_kernel(uint64_t until_ns, bool may_be_woken) noexcept;
   [[nodiscard]] bool open_epoll() noexcept;
@@ -192,6 +183,8 @@ class REFRACT_API Shard {
   uint64_t idle_polls_ = 0;
   uint64_t idle_since_ns_ = 0;
   uint64_t awake_until_ns_ = 0;
+  MayWait may_wait_ = nullptr;
+  uint64_t ask_due_ns_ = 0;
   unsigned yields_ = 0;  // Since the last work.
   bool polling_ = false;
   bool pollers_removed_ = false;
@@ -238,8 +231,19 @@ T block_on(Shard& shard, Task<T> task) {
   shard.refresh_now();
   task.start();
   const auto ended = [&task] { return task.done(); };
+  const Shard::MayWait ask = std::exchange(shard.may_wait_, nullptr);
   REFRACT_CHECK(shard.run_from_now(ended, kForever_ns));
+  shard.may_wait_ = ask;
   return task.take();
+}
+
+// The same of a task that ask_before_sleeping() may end. False: it did, and the caller drops the task.
+template <typename T>
+[[nodiscard]] bool has_run(Shard& shard, Task<T>& task) {
+  shard.refresh_now();
+  task.start();
+  const auto ended = [&task] { return task.done(); };
+  return shard.run_from_now(ended, kForever_ns);
 }
 
 }  // namespace refract::runtime

@@ -94,6 +94,27 @@ TEST(ShardWait, has_no_periodic_wake_ups_with_nothing_in_flight) {
   EXPECT_LE(shard.sleep_count(), 3u);
 }
 
+uint64_t g_asked = 0;
+
+TEST(ShardWait, a_run_that_may_not_wait_longer_ends_before_it_sleeps) {
+  Shard shard(system_clock());
+  shard.ask_before_sleeping([]() -> uint64_t { return ++g_asked < 4 ? kMillisecond_ns : 0; });
+  g_asked = 0;
+  EXPECT_FALSE(shard.run_until([] { return false; }));
+  EXPECT_EQ(g_asked, 4U);
+  Task<> endless = sleep_once(shard, kForever_ns / 2);
+  g_asked = 0;
+  EXPECT_FALSE(has_run(shard, endless));
+  endless = {};
+  // This one has no question.
+  g_asked = 0;
+  block_on(shard, sleep_once(shard, 20 * kMillisecond_ns));
+  EXPECT_EQ(g_asked, 0U);
+  // It is not asked by a run that need not sleep, either.
+  EXPECT_TRUE(shard.run_until([] { return true; }));
+  EXPECT_EQ(g_asked, 0U);
+}
+
 // The last event of this thread that names a sleep.
 std::string last_sleep_traced() {
   const std::string text = trace_text();

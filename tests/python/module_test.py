@@ -12,12 +12,14 @@ import os
 import pickle
 import pydoc
 import re
+import shutil
 import subprocess
 import sys
+import tempfile
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from setting import Package, begin, run_python  # noqa: E402
+from setting import Package, begin, needs, run_python  # noqa: E402
 
 PROJECT = os.path.abspath(sys.argv.pop(4))
 begin()
@@ -62,8 +64,65 @@ class Extension(unittest.TestCase):
         self.assertEqual((done.returncode, done.stdout), (0, "connect\n"), done.stderr)
 
 
+# What a person writes, and mypy's words for what is wrong in it.
+PROGRAM = """
+import numpy
+import refract
+
+client = refract.connect("/run/refract/node.sock", timeout=1.5)
+version: int = client.put("a", b"1", ttl=30, if_absent=True)
+client.put(b"b", memoryview(b"1"))
+value: bytes = client.get("a")
+perhaps: bytes | None = client.get("a", None)
+number: bytes | int = client.get("a", 5, timeout=1)
+for key in client.scan("user:"):
+    print(key.decode())
+for outcome in client.get_many(["a", b"b"]):
+    if isinstance(outcome, refract.Error):
+        raise outcome
+    print(outcome is not None and len(outcome))
+print(client.put_many({"a": b"1"}), client.put_many([("a", b"1")]), client.exists_many(["a"]))
+
+
+def move(t: refract.Transaction) -> int:
+    t.add("alice", -10)
+    return len(t.get("bob"))
+
+
+moved: int = client.transaction(move, timeout=1)
+route: refract.Route = client.route()
+left = client.ttl("a")
+reveal = left + 1
+text: str = client.get("a")
+client.get(5)
+client.put("a", b"1", ttl="30")
+client.nothing()
+"""
+WRONG = [
+    'Unsupported operand types for + ("None" and "int")  [operator]',
+    'Incompatible types in assignment (expression has type "bytes", variable has type "str")  [assignment]',
+    'No overload variant of "get" of "Client" matches argument type "int"  [call-overload]',
+    'Argument "ttl" to "put" of "Client" has incompatible type "str"; expected "Optional[float]"  [arg-type]',
+    '"Client" has no attribute "nothing"  [attr-defined]',
+]
+# What pybind11 made has no `self` for stubtest; the tests above compare it. Values cannot be seen.
+STUBS_CANNOT = r"""
+refract._refract.(ObjectsClient|Buffer|Object|NewObject|Subscription)(\..*)?
+refract._refract.(Data|Id|Key|_T|connect_objects)
+refract._refract.[A-Za-z]+.__exit__
+"""
+
+
+def check_types(tool, *words, folder, package=None):
+    path = package or Package.folder
+    return subprocess.run([sys.executable, "-m", tool, *words], capture_output=True, text=True, check=False,
+                          cwd=folder, env={**os.environ, "PYTHONPATH": path, "MYPYPATH": path,
+                                           "LD_PRELOAD": Package.preload,
+                                           "MYPY_CACHE_DIR": os.path.join(folder, "cache")})
+
+
 def is_sanitized():
-    return "libclang_rt.asan" in os.environ.get("LD_PRELOAD", "")
+    return "libclang_rt.asan" in Package.preload
 
 
 class Exceptions(unittest.TestCase):
@@ -142,9 +201,16 @@ class Texts(unittest.TestCase):
             text = pydoc.render_doc(module, renderer=pydoc.plaintext)
             self.assertNotIn("pybind11_object", text.replace("pybind11_builtins.pybind11_object", ""))
             self.assertIn("from refract import", text)
+        text = pydoc.render_doc(refract, renderer=pydoc.plaintext)
+        for shown in ("get(self, /, key, default=Ellipsis, *, timeout=None)",
+                      "connect(address='', *, secret_file=''",
+                      "put(self, /, key, value, *, ttl=None, if_absent=False", "the entry is gone"):
+            self.assertTrue(shown in text, shown)
+        for module in (refract, objects, plasma):
             for name in module.__all__:
                 self.assertTrue(getattr(module, name).__doc__, name)
-        for one in (objects.Client, objects.Object, objects.NewObject, objects.Subscription,
+        for one in (refract.Client, refract.Transaction, objects.Client, objects.Object,
+                    objects.NewObject, objects.Subscription,
                     plasma.PlasmaClient, plasma.ObjectID):
             for name, each in vars(one).items():
                 if not name.startswith("_"):
@@ -153,6 +219,35 @@ class Texts(unittest.TestCase):
                     self.assertTrue(text or is_plasma_s, name)
                     self.assertNotIn("self: ", text, f"{name} shows what pybind11 writes")
         self.assertTrue(records.Stat.__doc__)
+
+    def test_mypy_takes_the_package_in_strict_mode_and_what_a_program_writes(self):
+        """Some 15 s, most of it the time in which mypy reads its own stubs of Python."""
+        needs("mypy")
+        with tempfile.TemporaryDirectory() as folder:
+            program = os.path.join(folder, "program.py")
+            with open(program, "w", encoding="utf-8") as file:
+                file.write(PROGRAM)
+            done = check_types("mypy", "--strict", program, folder=folder)
+            wrong = [line.split(": ", 2)[2] for line in done.stdout.splitlines() if ": error: " in line]
+            self.assertEqual(wrong, WRONG, done.stdout + done.stderr)
+            # No name is missing in the stubs, and none is in them alone.
+            allowed = os.path.join(folder, "allowed")
+            with open(allowed, "w", encoding="utf-8") as file:
+                file.write(STUBS_CANNOT)
+            done = check_types("mypy.stubtest", "refract._refract", "--allowlist", allowed,
+                               "--ignore-unused-allowlist", folder=folder)
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+            # And a name that is missing would be found.
+            shutil.copytree(os.path.join(Package.folder, "refract"), os.path.join(folder, "refract"))
+            stub = os.path.join(folder, "refract", "_refract.pyi")
+            with open(stub, encoding="utf-8") as file:
+                text = file.read()
+            with open(stub, "w", encoding="utf-8") as file:
+                file.write(text.replace("    def exists_many(self", "    def exists_any(self"))
+            done = check_types("mypy.stubtest", "refract._refract", "--allowlist", allowed,
+                               "--ignore-unused-allowlist", folder=folder, package=folder)
+            self.assertIn("Client.exists_many is not present in stub", done.stdout)
+            self.assertIn("Client.exists_any is not present at runtime", done.stdout)
 
     def test_the_page_lists_each_call_of_plasma_that_differs(self):
         with open(os.path.join(PROJECT, "docs/python.md"), encoding="utf-8") as file:

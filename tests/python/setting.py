@@ -22,6 +22,9 @@ MIB = 1024 * 1024
 
 class Package:
     folder = ""
+    # What an interpreter that is not sanitized needs for an extension that is. Nodes have their own, and an
+    # inherited one would end them.
+    preload = os.environ.pop("LD_PRELOAD", "")
 
 
 SKIPPED = 77
@@ -36,12 +39,21 @@ def begin():
     Programs.refractd, Programs.refract, Package.folder = (os.path.abspath(path) for path in sys.argv[1:4])
     del sys.argv[1:4]
     sys.path.insert(0, Package.folder)
-    missing = [] if glob.glob(os.path.join(Package.folder, "refract", "_refract.*.so")) else ["the package"]
-    if importlib.util.find_spec("numpy") is None:
-        missing.append("numpy")
-    if missing:
-        print(f"skipped: {' and '.join(missing)} not there; scripts/setup python, then cmake again")
-        sys.exit(1 if "CI" in os.environ else SKIPPED)
+    if not glob.glob(os.path.join(Package.folder, "refract", "_refract.*.so")):
+        skip("the package is not there; scripts/setup python, then cmake again")
+    needs("numpy")
+
+
+def skip(why):
+    print(f"skipped: {why}")
+    sys.exit(1 if "CI" in os.environ else SKIPPED)
+
+
+def needs(*modules):
+    """Where Debian's packages of these are not there, the program ends likewise."""
+    for module in modules:
+        if importlib.util.find_spec(module) is None:
+            skip(f"{module} is not there; scripts/setup test")
 
 
 def node_of_objects(limit="64MiB", *flags):
@@ -61,7 +73,7 @@ def command_of(program, *words):
 
 
 def environment():
-    return {**clean_environment(), "PYTHONPATH": Package.folder}
+    return {**clean_environment(), "PYTHONPATH": Package.folder, "LD_PRELOAD": Package.preload}
 
 
 def run_python(program, *words, **options):

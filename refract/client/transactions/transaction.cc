@@ -84,7 +84,7 @@ Result<> Client::validate(const Changes& changes) {
     }
   });
   if (code != Code::kOk || all_there) return result_of(code);
-  return mine->wait_for(mine->async().validate(changes));
+  return mine->wait_or(Code::kDeadlineExceeded, mine->async().validate(changes));
 }
 
 Result<> Client::commit(const Changes& changes, txn::Effort& effort) {
@@ -98,7 +98,7 @@ Result<> Client::commit(const Changes& changes, txn::Effort& effort) {
   }
   client::ThreadState* mine = state_->mine();
   if (mine == nullptr || mine->is_child()) return fail(Code::kForked);
-  return mine->wait_for(mine->async().commit(changes, effort));
+  return mine->wait_or(Code::kIndeterminate, mine->async().commit(changes, effort));
 }
 
 Result<> Client::run_transaction(const std::function<Result<>(Transaction&)>& body,
@@ -120,9 +120,11 @@ Result<> Client::run_transaction(const std::function<Result<>(Transaction&)>& bo
     if (!pause_ns) return fail(Code::kConflict);
     client::ThreadState* mine = state_->mine();
     if (mine == nullptr || mine->is_child()) return fail(Code::kForked);
-    mine->wait_for(pause(mine->shard(), *pause_ns));
+    if (!mine->has_waited_for(pause(mine->shard(), *pause_ns))) return fail(Code::kDeadlineExceeded);
     if (!attempts.is_overtaken() || changes.writes()) continue;
-    mine->wait_for(mine->async().hold_reads(changes, effort, attempts.deadline_ns()));
+    const bool is_done =
+        mine->has_waited_for(mine->async().hold_reads(changes, effort, attempts.deadline_ns()));
+    if (!is_done) return fail(Code::kDeadlineExceeded);
   }
 }
 
@@ -139,7 +141,7 @@ Result<> Client::read_only(const std::function<Result<>(Transaction&)>& body,
 Result<> Client::commit(Batch& batch, const RequestId& request) {
   client::ThreadState* mine = state_->mine();
   if (mine == nullptr || mine->is_child()) return fail(Code::kForked);
-  return mine->wait_for(mine->async().commit(batch, request));
+  return mine->wait_or(Code::kIndeterminate, mine->async().commit(batch, request));
 }
 
 }  // namespace refract

@@ -9,6 +9,7 @@
 #include "refract/kv/calls/call_batcher.h"
 #include "refract/kv/calls/rpc_client_parts.h"
 #include "refract/kv/layout/layout.h"
+#include "refract/runtime/block_or.h"
 
 namespace refract::kv {
 
@@ -277,14 +278,15 @@ Result<Got> RpcClient::get_and_wait(std::span<const std::byte> key, ValueSink& s
       OpenHandle view(session_, Method::kViewClose, answer.view);
       if (taken != Code::kOk) return fail(taken);
       if (answer.view == 0) return answer.got;
-      const Code read = runtime::block_on(shard_, read_view(ViewRest::of(answer), deadline_ns));
+      const Code read =
+          runtime::block_or(Code::kDeadlineExceeded, shard_, read_view(ViewRest::of(answer), deadline_ns));
       if (read == Code::kOk) view.forget();
       if (read != Code::kInvalidated) return read == Code::kOk ? Result<Got>(answer.got) : fail(read);
     } else if (code != Code::kOverloaded) {
       return fail(code);
     }
   }
-  return runtime::block_on(shard_, get(key, sink, deadline_ns));
+  return runtime::block_or(Code::kDeadlineExceeded, shard_, get(key, sink, deadline_ns));
 }
 
 Result<uint64_t> RpcClient::put_and_wait(std::span<const std::byte> key, std::span<const std::byte> value,
@@ -306,13 +308,13 @@ Result<uint64_t> RpcClient::put_and_wait(std::span<const std::byte> key, std::sp
     if (!is_lost && version.code() != Code::kOverloaded) return version;
     if (is_lost) rest.attempt.first_sent_ns = writing.attempt.first_sent_ns;
   }
-  return runtime::block_on(shard_, put(key, value, rest, deadline_ns));
+  return runtime::block_or(Code::kIndeterminate, shard_, put(key, value, rest, deadline_ns));
 }
 
 Result<uint64_t> RpcClient::erase_and_wait(std::span<const std::byte> key, uint64_t if_version,
                                            uint64_t deadline_ns, const RpcAttempt& attempt) {
   if (attempt.request) shard_.refresh_now();
-  return runtime::block_on(shard_, erase(key, if_version, deadline_ns, attempt));
+  return runtime::block_or(Code::kIndeterminate, shard_, erase(key, if_version, deadline_ns, attempt));
 }
 
 }  // namespace refract::kv

@@ -12,6 +12,7 @@
 #include "refract/prism/limits.h"
 #include "refract/prism/operation.h"
 #include "refract/prism/reply.h"
+#include "refract/runtime/block_or.h"
 
 namespace refract::kv {
 
@@ -163,7 +164,8 @@ Task<Result<Got>> ChainClient::exists(HashedKey key, uint64_t deadline_ns) {
 
 Result<Got> ChainClient::get_and_wait(const HashedKey& key, ValueSink& sink, uint64_t deadline_ns) {
   if (const Code code = check_lengths(key.bytes(), 0); code != Code::kOk) return fail(code);
-  if (attached() != Code::kOk) return runtime::block_on(shard_, get(key, sink, deadline_ns));
+  if (attached() != Code::kOk)
+    return runtime::block_or(Code::kDeadlineExceeded, shard_, get(key, sink, deadline_ns));
   ChainSearch search(link_, {.key = key.bytes(), .hash = hash(key), .value = true});
   ChainSearch::State state = search.begin();
   const Code code = run_and_wait(search, state, deadline_ns);
@@ -221,7 +223,8 @@ Task<Result<uint64_t>> ChainClient::put(HashedKey key, std::span<const std::byte
 Result<uint64_t> ChainClient::put_and_wait(const HashedKey& key, std::span<const std::byte> value,
                                            const RpcPutOptions& options, uint64_t deadline_ns) {
   if (const Code code = check_lengths(key.bytes(), value.size()); code != Code::kOk) return fail(code);
-  if (!is_current()) return runtime::block_on(shard_, put(key, value, options, deadline_ns));
+  if (!is_current())
+    return runtime::block_or(Code::kIndeterminate, shard_, put(key, value, options, deadline_ns));
   ChainPut put = put_of(key, value, options);
   std::optional<ByRpc> why = needs_owner(put, options);
   if (!why) {

@@ -11,6 +11,7 @@
 #include "refract/kv/remote/read_batch.h"
 #include "refract/kv/remote/remote_search.h"
 #include "refract/memory/space.h"
+#include "refract/runtime/block_or.h"
 
 namespace refract::kv {
 
@@ -294,7 +295,7 @@ Task<Result<Got>> RemoteClient::exists(HashedKey key, uint64_t deadline_ns) {
 }
 
 Result<Got> RemoteClient::get_and_wait(const HashedKey& key, ValueSink& sink, uint64_t deadline_ns) {
-  return runtime::block_on(shard_, get(key, sink, deadline_ns));
+  return runtime::block_or(Code::kDeadlineExceeded, shard_, get(key, sink, deadline_ns));
 }
 
 // REQUIRES: attached.

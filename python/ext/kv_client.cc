@@ -1,0 +1,310 @@
+// SPDX-License-Identifier: Apache-2.0
+// refract.Client: the type, its texts, connect(), and what is about no key. The calls are in kv_calls.cc,
+// kv_many.cc and kv_transaction.cc.
+#include <array>
+#include <string>
+#include <utility>
+
+#include "python/ext/called.h"
+#include "python/ext/kv_link.h"
+
+namespace refract::python {
+
+namespace py = pybind11;
+
+namespace {
+
+PyTypeObject* g_client_type = nullptr;
+
+KvObject& object_of(PyObject* self) {
+  return *reinterpret_cast<KvObject*>(self);
+}
+
+// What is under way continues, and the last of it ends the connections.
+void end(KvObject& object) {
+  SharedKv link = std::exchange(object.link, nullptr);
+  if (link == nullptr) return;
+  (void)without_gil([&] {
+    link.reset();
+    return true;
+  });
+}
+
+void dealloc(PyObject* self) {
+  PyTypeObject* const type = Py_TYPE(self);
+  end(object_of(self));
+  object_of(self).~KvObject();
+  type->tp_free(self);
+  Py_DECREF(type);
+}
+
+PyObject* close(PyObject* self, PyObject* /*none*/) {
+  return guarded([&] {
+    end(object_of(self));
+    return Py_NewRef(Py_None);
+  });
+}
+
+PyObject* enter(PyObject* self, PyObject* /*none*/) {
+  return Py_NewRef(self);
+}
+
+PyObject* leave(PyObject* self, PyObject* const* /*args*/, Py_ssize_t /*count*/) {
+  return close(self, nullptr);
+}
+
+PyObject* repr(PyObject* self) {
+  const KvObject& object = object_of(self);
+  const std::string at = object.address.empty() ? "the default socket" : object.address;
+  return PyUnicode_FromString(
+      ("<refract.Client of " + at + (object.link == nullptr ? ", closed>" : ">")).c_str());
+}
+
+PyObject* is_closed(PyObject* self, void* /*none*/) {
+  return PyBool_FromLong(object_of(self).link == nullptr ? 1 : 0);
+}
+
+PyObject* address(PyObject* self, void* /*none*/) {
+  return PyUnicode_FromString(object_of(self).address.c_str());
+}
+
+PyObject* connect(PyObject* /*module*/, PyObject* const* args, Py_ssize_t count, PyObject* names) {
+  return guarded([&]() -> PyObject* {
+    const auto [place, secret_file, timeout] =
+        taken("connect", {args, count, names}, std::array{"address", "secret_file", "timeout"}, 1, 0);
+    std::string to = place == nullptr ? "" : text_of(place, "address");
+    ClientOptions options{.may_wait_ns = &Waiting::may_wait_ns};
+    if (timeout != nullptr && timeout != Py_None) options.timeout_ns = client_timeout_ns(timeout);
+    if (secret_file != nullptr) options.secret_file = text_of(secret_file, "secret_file");
+    Report why{Code::kOk, "", ""};
+    SharedKv link = waited(nullptr, kForever_ms, [&]() -> SharedKv {
+      auto client = Client::connect(to, options);
+      if (client) return std::make_shared<KvLink>(KvLink{.client = std::move(*client)});
+      why = client.error();
+      return nullptr;
+    });
+    if (link == nullptr) raise(why);
+    PyObject* const made = g_client_type->tp_alloc(g_client_type, 0);
+    if (made == nullptr) return nullptr;
+    // What it begins with is Python's.
+    new (&object_of(made).link) SharedKv(std::move(link));
+    new (&object_of(made).address) std::string(std::move(to));
+    return made;
+  });
+}
+
+template <auto Function>
+constexpr PyCFunction as_function() {
+  return reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(Function));
+}
+
+constexpr int kFlags = METH_FASTCALL | METH_KEYWORDS;
+
+std::array<PyMethodDef, 19> g_methods = {{
+    {"get", as_function<&kv::get>(), kFlags,
+     "get($self, key, default=..., *, timeout=None)\n--\n\n"
+     "The value, as bytes. Without a default: raises NotFound (a KeyError) where there is none.\n\n"
+     "On the node's host it is read from the node's memory, in less than a microsecond where it is short,\n"
+     "also while the server is stopped."},
+    {"get_versioned", as_function<&kv::get_versioned>(), kFlags,
+     "get_versioned($self, key, default=..., *, timeout=None)\n--\n\n"
+     "As get(), with the version that if_version takes: Versioned(value, version)."},
+    {"put", as_function<&kv::put>(), kFlags,
+     "put($self, key, value, *, ttl=None, if_absent=False, if_version=None, timeout=None)\n--\n\n"
+     "Puts any C-contiguous buffer: bytes, bytearray, memoryview, a numpy array. Returns the new version.\n\n"
+     "ttl: after so many seconds, by the node's clock, the entry is gone.\n"
+     "if_absent: raises Exists where the key is there. if_version: raises VersionMismatch where it has "
+     "another\n"
+     "version, NotFound where it is absent.\n"
+     "Raises NoSpace, TooLarge (512 MiB), Indeterminate: it may or may not have been done."},
+    {"erase", as_function<&kv::erase>(), kFlags,
+     "erase($self, key, *, if_version=None, timeout=None)\n--\n\n"
+     "Erases it. Returns the version that was erased. Raises NotFound, VersionMismatch, Indeterminate."},
+    {"exists", as_function<&kv::exists>(), kFlags,
+     "exists($self, key, *, timeout=None)\n--\n\nWhether the key is there. Also: `key in client`."},
+    {"cas", as_function<&kv::cas>(), kFlags,
+     "cas($self, key, old, new, *, ttl=None, timeout=None)\n--\n\n"
+     "Puts `new` where the value is `old`. Returns the new version. Raises VersionMismatch where it is\n"
+     "another, NotFound where there is none, Indeterminate."},
+    {"ttl", as_function<&kv::ttl>(), kFlags,
+     "ttl($self, key, *, timeout=None)\n--\n\n"
+     "How many seconds the entry has left, by the node's clock; None: it stays. Raises NotFound."},
+    {"add", as_function<&kv::add>(), kFlags,
+     "add($self, key, addend=1, *, timeout=None)\n--\n\n"
+     "Adds to the decimal number of 64 bits that the value is; an absent one is 0. Returns the sum.\n"
+     "The node does it, so that many may add at once. Raises InvalidArgument where the value is no number\n"
+     "or the sum is none, Indeterminate."},
+    {"scan", as_function<&kv::scan>(), kFlags,
+     "scan($self, prefix='', *, timeout=None)\n--\n\n"
+     "All keys, or those that begin so, as bytes, in no particular order: an iterator. All keys are looked "
+     "at\n"
+     "in both cases. A key that is there throughout comes at least once; one may come twice. timeout: of "
+     "each\n"
+     "page of some hundred keys."},
+    {"get_many", as_function<&kv::get_many>(), kFlags,
+     "get_many($self, keys, *, timeout=None)\n--\n\n"
+     "Many gets in one call. Returns an outcome for each, in their order: the value, None where there is\n"
+     "none, or another exception (not raised)."},
+    {"put_many", as_function<&kv::put_many>(), kFlags,
+     "put_many($self, items, *, ttl=None, if_absent=False, timeout=None)\n--\n\n"
+     "Many puts in one call, of a dict or of (key, value), each for itself; transaction() puts all or none.\n"
+     "Returns an outcome for each, in their order: its version, or an exception (not raised)."},
+    {"exists_many", as_function<&kv::exists_many>(), kFlags,
+     "exists_many($self, keys, *, timeout=None)\n--\n\n"
+     "Returns an outcome for each key, in their order: whether it is there, or an exception (not raised)."},
+    {"transaction", as_function<&kv::transaction>(), kFlags,
+     "transaction($self, body, *, timeout=None, read_only=False)\n--\n\n"
+     "Runs body(t), then makes what it has written by the Transaction t at one moment at which all that it\n"
+     "has read stands. Returns what the body returned. Where other writers came between, the body runs "
+     "again:\n"
+     "it should do nothing but what belongs to the transaction. An exception of the body leaves nothing, "
+     "and\n"
+     "comes out unchanged.\n\n"
+     "timeout: seconds of all attempts together, 5 by default. read_only: the body may not write; what it "
+     "has\n"
+     "read stood together.\n"
+     "Raises Conflict (other writers were quicker all the time; nothing was changed), Indeterminate,\n"
+     "Unsupported (keys of several shards, and the node keeps its data on disk)."},
+    {"ping", as_function<&kv::ping>(), kFlags,
+     "ping($self, *, timeout=None)\n--\n\n"
+     "Asks the server for a sign of life: Pong(seconds, node_time), which are the round trip and the node's\n"
+     "time in seconds since 1970."},
+    {"route", as_function<&kv::route>(), kFlags,
+     "route($self, *, timeout=None)\n--\n\n"
+     "By what way this thread reaches the node, and why: Route. print(client.route().text) is for people."},
+    {"close", &close, METH_NOARGS,
+     "close($self)\n--\n\n"
+     "Ends the connections. A call that another thread is in ends as usual. Also: `with connect() as c: "
+     "...`."},
+    {"__enter__", &enter, METH_NOARGS, nullptr},
+    {"__exit__", as_function<&leave>(), METH_FASTCALL, nullptr},
+    {nullptr, nullptr, 0, nullptr},
+}};
+
+std::array<PyGetSetDef, 3> g_properties = {{
+    {"is_closed", &is_closed, nullptr, "Whether close() was called.", nullptr},
+    {"address", &address, nullptr, "As connect() was given it.", nullptr},
+    {nullptr, nullptr, nullptr, nullptr, nullptr},
+}};
+
+constexpr const char* kClientText =
+    "The keys and values of a node. connect() makes one.\n\n"
+    "Keys are str (as UTF-8) or bytes, 1 to 65,535 of them. Values are bytes, up to 512 MiB. All times are\n"
+    "seconds; `timeout` of a call is shorter than that of connect(), which is 5 seconds and bounds every "
+    "call.\n"
+    "Errors are subclasses of refract.Error: besides those that a call names DeadlineExceeded, Unavailable,\n"
+    "Overloaded, InvalidArgument. None of them is repeated silently where it may have been done already.\n\n"
+    "Any thread may call, and each has a connection of its own. Ctrl-C ends a call of the main thread at "
+    "once.\n"
+    "After a fork the child's handle raises Forked: connect() again.";
+
+std::array<PyMethodDef, 2> g_functions = {{
+    {"connect", as_function<&connect>(), kFlags,
+     "connect($module, address='', *, secret_file='', timeout=5.0)\n--\n\n"
+     "Connects to a node, and returns a Client of its keys.\n\n"
+     "address: the path of a node's socket; 'refract://host:port'; empty: this user's default socket.\n"
+     "secret_file: what a node on another host asks for; empty: what $REFRACT_SECRET_FILE names.\n"
+     "timeout: how many seconds one call may take; of a long value or many keys, each message of it.\n"
+     "Raises Unavailable, InvalidArgument, AccessDenied."},
+    {nullptr, nullptr, 0, nullptr},
+}};
+
+}  // namespace
+
+const SharedKv& link_of(PyObject* self, const char* call) {
+  if (Waiting::is_any()) [[unlikely]]
+    Waiting::refuse_in_handler(object_of(self).link.get(), call);
+  const SharedKv& link = object_of(self).link;
+  if (link == nullptr) [[unlikely]]
+    raise_invalid(std::string(call) + ": this client was closed", "connect() again");
+  return link;
+}
+
+Report explain_call(const char* name, PyObject* about, Code code, const Report& trouble) {
+  std::string what = name;
+  if (about == nullptr) return explain(code, what, trouble, About::kKey);
+  const size_t bytes = key_of(about).size();
+  if (code == Code::kInvalidArgument && bytes == 0) {
+    return {code, what + ": a key has 1 to 65,535 bytes, this one has none", ""};
+  }
+  if (code == Code::kInvalidArgument && what == "add") {
+    return {code, "add to " + shown_key(about) + ": the value, or the sum, is no decimal number of 64 bits",
+            "get() reads what it is"};
+  }
+  return explain(code, what + " of " + shown_key(about), trouble, About::kKey);
+}
+
+PyTypeObject* add_type(py::module_& module, PyType_Spec& spec) {
+  const py::object type =
+      py::reinterpret_steal<py::object>(PyType_FromModuleAndSpec(module.ptr(), &spec, nullptr));
+  if (!type || PyModule_AddType(module.ptr(), reinterpret_cast<PyTypeObject*>(type.ptr())) != 0) {
+    raise_pending();
+  }
+  // The module has another reference; this one is for what C++ makes of it, and lasts.
+  return reinterpret_cast<PyTypeObject*>(type.inc_ref().ptr());
+}
+
+namespace kv {
+
+PyObject* ping(PyObject* self, PyObject* const* args, Py_ssize_t count, PyObject* names) {
+  return guarded([&]() -> PyObject* {
+    const auto [timeout] = taken("ping", {args, count, names}, std::array{"timeout"}, 0, 0);
+    const Pong pong = asked<Pong>(self, "ping", nullptr, timeout_ms_of(timeout),
+                                  [](Client& client) { return client.ping(); });
+    return record("Pong", static_cast<double>(pong.round_trip_ns) / 1e9,
+                  static_cast<double>(pong.node_wall_ns) / 1e9)
+        .release()
+        .ptr();
+  });
+}
+
+PyObject* route(PyObject* self, PyObject* const* args, Py_ssize_t count, PyObject* names) {
+  return guarded([&]() -> PyObject* {
+    const auto [timeout] = taken("route", {args, count, names}, std::array{"timeout"}, 0, 0);
+    const SharedKv held = link_of(self, "route");
+    // What it says of the parent's connections is true in a child, too, and of no use.
+    if (held->client.exists_at_once("route").code() == Code::kForked) {
+      raise(explain_call("route", nullptr, Code::kForked, {Code::kOk, "", ""}));
+    }
+    std::string text;
+    const Route is = waited(held.get(), timeout_ms_of(timeout), [&] {
+      Route found = held->client.route();
+      if (!found.transport.empty()) text = held->client.why();
+      return found;
+    });
+    if (is.transport.empty()) {
+      const Report trouble = held->client.trouble();
+      raise(explain_call("route", nullptr, trouble.code == Code::kOk ? Code::kUnavailable : trouble.code,
+                         trouble));
+    }
+    return record("Route", is.transport, is.address, is.device, is.shards, is.direct, is.reason, is.server,
+                  is.server_pid, text)
+        .release()
+        .ptr();
+  });
+}
+
+}  // namespace kv
+
+void add_kv(py::module_& module) {
+  static std::array<PyType_Slot, 7> slots = {{
+      {Py_tp_dealloc, reinterpret_cast<void*>(&dealloc)},
+      {Py_tp_repr, reinterpret_cast<void*>(&repr)},
+      {Py_tp_methods, g_methods.data()},
+      {Py_tp_getset, g_properties.data()},
+      {Py_sq_contains, reinterpret_cast<void*>(&kv::contains)},
+      {Py_tp_doc, const_cast<char*>(kClientText)},
+      {0, nullptr},
+  }};
+  static PyType_Spec spec = {.name = "refract._refract.Client",
+                             .basicsize = sizeof(KvObject),
+                             .itemsize = 0,
+                             .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+                             .slots = slots.data()};
+  g_client_type = add_type(module, spec);
+  add_transaction(module);
+  add_scan(module);
+  if (PyModule_AddFunctions(module.ptr(), g_functions.data()) != 0) raise_pending();
+}
+
+}  // namespace refract::python

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// refract.Client as Python has it: an object of C's API around a connected Client, which the calls that are
+// under way share; it ends with the last of them.
+//
+// Threads: the GIL is held in all of it.
+#pragma once
+
+#include <pybind11/pybind11.h>
+
+#include <memory>
+#include <string>
+
+#include "python/ext/errors.h"
+#include "python/ext/kv_arguments.h"
+#include "python/ext/waiting.h"
+
+#include "refract/client/client.h"
+
+namespace refract::python {
+
+struct KvLink {
+  Client client;
+};
+using SharedKv = std::shared_ptr<KvLink>;
+
+struct KvObject {
+  PyObject_HEAD SharedKv link;  // Null: closed.
+  std::string address;
+};
+
+// Raises behind close(), and inside of a handler of a signal that came while this client was waiting.
+[[nodiscard]] const SharedKv& link_of(PyObject* self, const char* call);
+
+// What a call came to, with what the client knows of a failure of the same thread.
+template <typename T>
+struct KvOutcome {
+  Result<T> result = fail(Code::kUnavailable);
+  Report trouble{Code::kOk, "", ""};
+};
+
+// `call(Client&) -> Result<T>`, without the GIL. `about`: the key, for people; none: null.
+template <typename T, typename Call>
+T asked(PyObject* self, const char* name, PyObject* about, uint64_t timeout_ms, Call&& call);
+
+// Of a call that failed. `about`: the key that it was given; null: none.
+[[nodiscard]] Report explain_call(const char* name, PyObject* about, Code code, const Report& trouble);
+
+template <typename T, typename Call>
+KvOutcome<T> asked_for_outcome(const SharedKv& held, uint64_t timeout_ms, Call&& call) {
+  return waited(held.get(), timeout_ms, [&] {
+    KvOutcome<T> outcome{.result = std::forward<Call>(call)(held->client)};
+    if (!outcome.result) outcome.trouble = held->client.trouble();
+    return outcome;
+  });
+}
+
+template <typename T, typename Call>
+T asked(PyObject* self, const char* name, PyObject* about, uint64_t timeout_ms, Call&& call) {
+  const SharedKv held = link_of(self, name);
+  KvOutcome<T> outcome = asked_for_outcome<T>(held, timeout_ms, std::forward<Call>(call));
+  if (!outcome.result) raise(explain_call(name, about, outcome.result.code(), outcome.trouble));
+  return std::move(*outcome.result);
+}
+
+// Calls of one key; of many; the others.
+namespace kv {
+PyObject* get(PyObject* self, PyObject* const* args, Py_ssize_t count, PyObject* names);
+PyObject* get_versioned(PyObject* self, PyObject* const* args, Py_ssize_t count, PyObject* names);
+PyObject* put(PyObject* self, PyObject* const* args, Py_ssize_t count, PyObject* names);
+PyObject* erase(PyObject* self, PyObject* const* args, Py_ssize_t count, PyObject* names);
+PyObject* exists(PyObject* self, PyObject* const* args, Py_ssize_t count, PyObject* names);
+PyObject* cas(PyObject* self, PyObject* const* args, Py_ssize_t count, PyObject* names);
+PyObject* ttl(PyObject* self, PyObject* const* args, Py_ssize_t count, PyObject* names);
+PyObject* add(PyObject* self, PyObject* const* args, Py_ssize_t count, PyObject* names);
+int contains(PyObject* self, PyObject* key);
+
+PyObject* get_many(PyObject* self, PyObject* const* args, Py_ssize_t count, PyObject* names);
+PyObject* put_many(PyObject* self, PyObject* const* args, Py_ssize_t count, PyObject* names);
+PyObject* exists_many(PyObject* self, PyObject* const* args, Py_ssize_t count, PyObject* names);
+PyObject* scan(PyObject* self, PyObject* const* args, Py_ssize_t count, PyObject* names);
+
+PyObject* transaction(PyObject* self, PyObject* const* args, Py_ssize_t count, PyObject* names);
+PyObject* ping(PyObject* self, PyObject* const* args, Py_ssize_t count, PyObject* names);
+PyObject* route(PyObject* self, PyObject* const* args, Py_ssize_t count, PyObject* names);
+}  // namespace kv
+
+// A new bytes object; what is long is copied without the GIL. Raises where there is no memory.
+[[nodiscard]] PyObject* new_bytes(std::span<const std::byte> bytes);
+// An outcome of many: the exception as an object.
+[[nodiscard]] pybind11::object failed_one(const char* name, PyObject* key, Code code);
+// A tuple, so that nothing changes it meanwhile.
+[[nodiscard]] pybind11::tuple keys_of(PyObject* keys);
+
+// The types, and connect().
+void add_kv(pybind11::module_& module);
+void add_scan(pybind11::module_& module);
+void add_transaction(pybind11::module_& module);
+// A type of these slots, as the module's own. Made by nothing but its functions.
+PyTypeObject* add_type(pybind11::module_& module, PyType_Spec& spec);
+
+}  // namespace refract::python
