@@ -16,7 +16,7 @@ import time
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from setting import MIB, Node, begin, beside, run_python, until  # noqa: E402
+from setting import MIB, Node, Package, begin, beside, run_python, until  # noqa: E402
 
 begin()
 import refract  # noqa: E402
@@ -427,7 +427,8 @@ time.sleep(0.1)""",
             before, files, blocks = resident_kib(), len(os.listdir("/proc/self/fd")), sys.getallocatedblocks()
             some(client, 300)
             gc.collect()
-            self.assertLess(resident_kib() - before, 2048)
+            # The address sanitizer keeps what is freed for a while.
+            self.assertLess(resident_kib() - before, 300_000 if Package.preload else 2048)
             self.assertLess(sys.getallocatedblocks() - blocks, 200)
             self.assertEqual(len(os.listdir("/proc/self/fd")), files)
 
