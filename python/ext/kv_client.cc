@@ -93,11 +93,6 @@ PyObject* connect(PyObject* /*module*/, PyObject* const* args, Py_ssize_t count,
   });
 }
 
-template <auto Function>
-constexpr PyCFunction as_function() {
-  return reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(Function));
-}
-
 constexpr int kFlags = METH_FASTCALL | METH_KEYWORDS;
 
 std::array<PyMethodDef, 19> g_methods = {{
@@ -221,7 +216,7 @@ const SharedKv& link_of(PyObject* self, const char* call) {
 }
 
 Report explain_call(const char* name, PyObject* about, Code code, const Report& trouble) {
-  std::string what = name;
+  const std::string what = name;
   if (about == nullptr) return explain(code, what, trouble, About::kKey);
   const size_t bytes = key_of(about).size();
   if (code == Code::kInvalidArgument && bytes == 0) {

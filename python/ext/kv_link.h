@@ -7,6 +7,7 @@
 
 #include <pybind11/pybind11.h>
 
+#include <bit>
 #include <memory>
 #include <string>
 
@@ -60,6 +61,12 @@ T asked(PyObject* self, const char* name, PyObject* about, uint64_t timeout_ms, 
   KvOutcome<T> outcome = asked_for_outcome<T>(held, timeout_ms, std::forward<Call>(call));
   if (!outcome.result) raise(explain_call(name, about, outcome.result.code(), outcome.trouble));
   return std::move(*outcome.result);
+}
+
+// A function with keywords, as a table of methods has it.
+template <auto kFunction>
+[[nodiscard]] PyCFunction as_function() noexcept {
+  return std::bit_cast<PyCFunction>(kFunction);
 }
 
 // Calls of one key; of many; the others.

@@ -215,11 +215,6 @@ TransactionOptions options_of(PyObject* timeout) {
   return options;
 }
 
-template <auto Function>
-constexpr PyCFunction as_function() {
-  return reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(Function));
-}
-
 }  // namespace
 
 namespace kv {
