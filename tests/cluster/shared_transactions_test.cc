@@ -23,6 +23,7 @@
 #include "refract/base/prng.h"
 #include "refract/base/testing/needed.h"
 #include "refract/base/testing/processes/files.h"
+#include "refract/base/units.h"
 #include "refract/client/client.h"
 #include "refract/cluster/routing.h"
 
