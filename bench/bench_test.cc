@@ -124,8 +124,8 @@ TEST(Turns, have_a_first_that_does_not_count_and_details_that_are_medians) {
 TEST(Commands, are_those_of_all_rooms) {
   std::vector<std::string> names;
   for (const BenchCommand* command : bench_commands()) names.push_back(command->name());
-  EXPECT_EQ(names,
-            (std::vector<std::string>{"bars", "fabric", "growth", "kv", "object-mpi", "report", "suite"}));
+  EXPECT_EQ(names, (std::vector<std::string>{"bars", "fabric", "growth", "kv", "object-mpi", "report",
+                                             "suite", "txn"}));
 }
 
 TEST(OpenAddressing, returns_what_was_put_under_each_key_and_nothing_else) {

@@ -129,6 +129,7 @@ class AsyncCalls {
   // All at once.
   template <typename Job>
   [[nodiscard]] runtime::Task<> run(std::vector<Job>& jobs, runtime::Task<> (AsyncCalls::*work)(Job&));
+  [[nodiscard]] runtime::Task<Result<>> ask_owners(kv::RpcBatch& batch);
   [[nodiscard]] runtime::Task<Result<>> change_over_shards(kv::RpcBatch& batch, txn::Effort& effort);
   [[nodiscard]] runtime::Task<> get_of_shard(ShardGets& job);
   [[nodiscard]] runtime::Task<> put_of_shard(ShardPuts& job);

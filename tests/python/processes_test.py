@@ -231,6 +231,8 @@ class Processes(unittest.TestCase):
                  "client.prefetch(['none'], None)", "subscription.next()",
                  "client.create('large', 60 << 20, room_timeout=None)"]
         for wait in waits:
+            if "large" in wait:
+                held = self.client.create("a", 30 * MIB)
             with self.subTest(wait=wait), beside(f"""
                     import signal, threading
                     # What a shell starts in the background ignores it otherwise.
@@ -245,8 +247,6 @@ class Processes(unittest.TestCase):
                     except KeyboardInterrupt:
                         say("interrupted")
                     """, self.node.socket) as process:
-                if "large" in wait:
-                    held = self.client.create("a", 30 * MIB)
                 self.assertEqual(self.line_of(process), "waiting")
                 process.send_signal(signal.SIGINT)
                 self.assertEqual(self.line_of(process), "interrupted")

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Transactions as coroutines. The blocking form ends here, too, where the owner has to be asked.
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -68,22 +69,34 @@ Task<Result<>> AsyncTransaction::validate() {
 
 // Versions are never used twice: what has its version still, behind the last read, has stood since it was
 // read. What was absent may have come and gone: the owner has to say that it is absent while all else stands.
-// So it does where each look would take a message.
+// So it does where each look would take a message; or each look takes one, where owners of several nodes do
+// not speak with each other.
 Task<Result<>> AsyncCalls::validate(const Changes& changes) {
   if (changes.is_doomed()) co_return fail(Code::kConflict);
   if (changes.reads() < 2 || changes.are_known()) co_return Result<>();
   Changes::Request request = changes.request();
   request.writes.clear();
-  bool all_there = client::are_read_directly(peers_);
+  kv::RpcBatch batch{.conditions = request.conditions, .writes = request.writes};
+  const bool all_there = std::ranges::all_of(request.conditions, [](const kv::RpcCondition& read) {
+    return read.kind == kv::ConditionKind::kVersion;
+  });
+  if (!client::are_read_directly(peers_)) {
+    const Result<> held = co_await ask_owners(batch);
+    if (!all_there || held.code() != Code::kUnsupported) co_return held;
+  }
   for (const kv::RpcCondition& read : request.conditions) {
-    all_there = all_there && read.kind == kv::ConditionKind::kVersion;
-    if (!all_there) break;
+    if (read.kind != kv::ConditionKind::kVersion) continue;
     const Result<Got> now = co_await exists({.key = {Bytes(read.key)}});
     if (!now && now.code() != Code::kNotFound) co_return fail(now.error());
     if (!now || now->version != read.version) co_return fail(Code::kConflict);
   }
   if (all_there) co_return Result<>();
-  kv::RpcBatch batch{.conditions = request.conditions, .writes = request.writes};
+  const Result<> held = co_await ask_owners(batch);
+  co_return held;
+}
+
+// Whether all of it holds at one moment.
+Task<Result<>> AsyncCalls::ask_owners(kv::RpcBatch& batch) {
   txn::Effort effort{.begun_ns = peers_.shard().refresh_now()};
   const Result<> held = co_await change(batch, effort);
   co_return as_conflict(held);
