@@ -115,7 +115,7 @@ int show(const Invocation& invocation, const Nodes& all, const std::vector<Waiti
   std::string out = fmt::format("{:<16}  {:<12} {:>12}  {:<12} {:>10}  {:>5}  {:>6}\n", "transaction", "home",
                                 "silent for", "waits on", "for", "keys", "writes");
   for (const Waiting& one : waiting) {
-    const std::string silent = one.part.silent_ns == 0 ? "it answers" : seconds(one.part.silent_ns);
+    const std::string silent = one.part.silent_ns == 0 ? "-" : seconds(one.part.silent_ns);
     out += fmt::format("{:<16}  {:<12} {:>12}  {:<12} {:>10}  {:>5}  {:>6}\n", shown(one.part.name),
                        name_of(one.home), silent, one.node, seconds(one.part.age_ns), one.part.keys,
                        one.part.writes);
