@@ -80,7 +80,7 @@ Task<Result<>> AsyncCalls::validate(const Changes& changes) {
   const bool all_there = std::ranges::all_of(request.conditions, [](const kv::RpcCondition& read) {
     return read.kind == kv::ConditionKind::kVersion;
   });
-  if (!client::are_read_directly(peers_)) {
+  if (!client::are_read_directly(peers_, changes)) {
     const Result<> held = co_await ask_owners(batch);
     if (!all_there || held.code() != Code::kUnsupported) co_return held;
   }

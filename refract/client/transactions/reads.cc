@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "refract/client/transactions/reads.h"
 
-#include <optional>
 #include <utility>
 
 #include "refract/client/paths/peers.h"
@@ -58,13 +57,13 @@ bool take_known(txn::Changes& changes, std::span<GetItem> items, txn::Changes::K
   return true;
 }
 
-bool are_read_directly(const Peers& peers) noexcept {
-  for (uint32_t i = 0; i < peers.count(); ++i) {
-    const std::optional<uint32_t> shard = peers.shard_at(i);
-    const Connection* const connection = shard ? peers.at({.key = {}, .shard = *shard}) : nullptr;
-    if (connection != nullptr && connection->reader() == nullptr) return false;
-  }
-  return true;
+bool are_read_directly(const Peers& peers, const txn::Changes& changes) {
+  bool is_so = true;
+  changes.each_read([&](std::string_view key, uint64_t) {
+    const Connection* const connection = is_so ? peers.at({.key = {Bytes(key)}}) : nullptr;
+    if (connection != nullptr && connection->reader() == nullptr) is_so = false;
+  });
+  return is_so;
 }
 
 }  // namespace refract::client

@@ -25,8 +25,8 @@ void take_reads(txn::Changes& changes, std::span<GetItem> asked, std::span<GetIt
 // Notes these as the only reads, and keeps what was found. False: some were not told, or it is too much.
 [[nodiscard]] bool take_known(txn::Changes& changes, std::span<GetItem> items, txn::Changes::Known& known);
 
-// Whether no look at an entry takes a message, but for what a reader cannot settle.
-[[nodiscard]] bool are_read_directly(const Peers& peers) noexcept;
+// Whether no look at what was read takes a message, but for what a reader cannot settle.
+[[nodiscard]] bool are_read_directly(const Peers& peers, const txn::Changes& changes);
 
 // Only conditions say these: a write of what is not there is none.
 [[nodiscard]] inline Result<> as_conflict(Result<> result) {

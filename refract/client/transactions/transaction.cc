@@ -71,7 +71,7 @@ Result<> Client::validate(const Changes& changes) {
   if (changes.reads() < 2 || changes.are_known()) return Result<>();
   client::ThreadState* mine = state_->mine();
   if (mine == nullptr || mine->is_child()) return fail(Code::kForked);
-  bool all_there = client::are_read_directly(mine->async().peers());
+  bool all_there = client::are_read_directly(mine->async().peers(), changes);
   Code code = Code::kOk;
   changes.each_read([&](std::string_view key, uint64_t version) {
     all_there = all_there && version != 0;

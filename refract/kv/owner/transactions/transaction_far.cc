@@ -186,7 +186,10 @@ void TransactionService::give_up(const rpc::Responder& to, std::span<const std::
   Table::Parts& parts = *parts_.table.parts();
   const uint64_t since_ns = parts.away_since(request->member);
   const bool is_silent = since_ns != 0 && parts_.shard.refresh_now() - since_ns >= wire::kGiveUpAfter_ns;
-  if (!is_silent && !parts.open_far().empty()) return answer(to, Code::kConflict);
+  const bool has_some = std::ranges::any_of(parts.open_far(), [&](const HeldPart* part) {
+    return part->from.name.place.member() == request->member;
+  });
+  if (has_some && !is_silent) return answer(to, Code::kConflict);
   const wire::GiveUpReply reply{.ended = parts.give_up(request->member, fate)};
   answer(to, Code::kOk, std::as_bytes(std::span(&reply, 1)));
   look_at_ended();

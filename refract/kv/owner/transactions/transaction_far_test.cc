@@ -346,7 +346,11 @@ TEST(TransactionFar, parts_of_a_home_that_is_gone_for_good_end_as_a_person_says)
     EXPECT_EQ(client.give_up(kHome, fate), Code::kOk);
     EXPECT_EQ(client.get("part"), fate == Fate::kHappened ? "1" : "not_found");
     EXPECT_EQ(node.served.parts.count(), 1U);
+    EXPECT_EQ(client.give_up(kHome, fate), Code::kOk) << "what others decide does not matter";
     EXPECT_EQ(client.put("part"), Code::kOk);
+    node.nodes.set(kHome, Fate::kOpen);
+    node.pass(kSecond_ns);
+    EXPECT_EQ(client.give_up(kHome, fate), Code::kOk) << "it has none here";
   }
 }
 
