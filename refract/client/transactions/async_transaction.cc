@@ -155,10 +155,14 @@ Task<Result<>> AsyncClient::commit(Batch& batch, RequestId request) {
   return calls_->commit(batch, request);
 }
 Task<Result<>> AsyncClient::transaction(Body body, TransactionOptions options) {
-  return calls_->transaction(std::move(body), options, /*is_read_only=*/false);
+  const Result<> ended = co_await calls_->transaction(std::move(body), options, /*is_read_only=*/false);
+  if (ended.code() == Code::kTooLarge) calls_->peers().refuse(client::too_large());
+  co_return ended;
 }
 Task<Result<>> AsyncClient::read_only(Body body, TransactionOptions options) {
-  return calls_->transaction(std::move(body), options, /*is_read_only=*/true);
+  const Result<> ended = co_await calls_->transaction(std::move(body), options, /*is_read_only=*/true);
+  if (ended.code() == Code::kTooLarge) calls_->peers().refuse(client::too_large());
+  co_return ended;
 }
 
 }  // namespace refract

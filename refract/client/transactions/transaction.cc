@@ -19,6 +19,11 @@ using txn::Changes;
 
 namespace {
 
+// In trouble().
+void explain_too_large(client::ThreadState* mine) {
+  if (mine != nullptr && !mine->is_child()) mine->peers().refuse(client::too_large());
+}
+
 runtime::Task<> pause(runtime::Shard& shard, uint64_t ns) {
   co_await shard.sleep_for(ns);
 }
@@ -132,12 +137,16 @@ Result<> Client::run_transaction(const std::function<Result<>(Transaction&)>& bo
 
 Result<> Client::transaction(const std::function<Result<>(Transaction&)>& body,
                              const TransactionOptions& options) {
-  return run_transaction(body, options, /*is_read_only=*/false);
+  const Result<> ended = run_transaction(body, options, /*is_read_only=*/false);
+  if (ended.code() == Code::kTooLarge) explain_too_large(state_->mine());
+  return ended;
 }
 
 Result<> Client::read_only(const std::function<Result<>(Transaction&)>& body,
                            const TransactionOptions& options) {
-  return run_transaction(body, options, /*is_read_only=*/true);
+  const Result<> ended = run_transaction(body, options, /*is_read_only=*/true);
+  if (ended.code() == Code::kTooLarge) explain_too_large(state_->mine());
+  return ended;
 }
 
 Result<> Client::commit(Batch& batch, const RequestId& request) {

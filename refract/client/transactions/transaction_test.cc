@@ -273,6 +273,18 @@ TEST_P(Transactions, too_much_is_refused) {
     return {};
   });
   EXPECT_EQ(ended.code(), Code::kTooLarge);
+  // The code's own sentence speaks of one key or value; trouble() has both limits.
+  const auto names_both = [](const Report& trouble) {
+    return trouble.code == Code::kTooLarge && trouble.what.find("4096 keys") != std::string::npos &&
+           trouble.what.find("16 MiB") != std::string::npos;
+  };
+  EXPECT_TRUE(names_both(client_.trouble())) << client_.trouble().to_string();
+  Client other = connect();
+  Batch batch;
+  for (int i = 0; i <= 4096; ++i) batch.put(key("many " + std::to_string(i)), "");
+  EXPECT_EQ(other.commit(batch).code(), Code::kTooLarge);
+  EXPECT_EQ(batch.failed(), batch.writes());
+  EXPECT_TRUE(names_both(other.trouble())) << other.trouble().to_string();
   EXPECT_EQ(
       client_.transaction([&](Transaction& t) { return t.put(key("large"), std::string(16 << 20, 'x')); })
           .code(),
