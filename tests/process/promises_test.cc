@@ -214,9 +214,10 @@ class Bank {
     }));
   }
   void kill_server() {
-    const pid_t server = store_.node().next_server(-1);
-    send_signal(server, SIGKILL);
-    ASSERT_GT(store_.node().next_server(server), 0);
+    EXPECT_EQ(store_.node().server(), server_) << "it has ended by itself";
+    send_signal(server_, SIGKILL);
+    server_ = store_.node().next_server(server_);
+    ASSERT_GT(server_, 0);
   }
   void kill_mover() {
     movers_[0].kill_now();
@@ -231,6 +232,7 @@ class Bank {
   }
   void end() {
     ledger_->stop = true;
+    EXPECT_EQ(store_.node().server(), server_) << "it has ended by itself";
     for (Process& mover : movers_) EXPECT_EQ(mover.wait(), 0);
     if (is_cache_) {
       EXPECT_EQ(filler_.wait(), 0);
@@ -261,6 +263,7 @@ class Bank {
   ConfiguredStore& store_;
   const bool is_cache_;
   const std::string address_;
+  pid_t server_ = store_.node().next_server(-1);
   SharedLedger ledger_;
   std::array<Process, kMovers> movers_;
   Process filler_;
