@@ -3,8 +3,7 @@
 #include "refract/client/transactions/transaction.h"
 
 #include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
+#include <signal.h>
 
 #include <array>
 #include <atomic>
@@ -401,32 +400,6 @@ TEST(TransactionCosts, over_three_shards_a_commit_awaits_two_round_trips_and_tel
   // An identity is one owner's.
   EXPECT_EQ(client.commit(batch, needed(client.new_request())).code(), Code::kUnsupported);
   EXPECT_EQ(batch.failed(), 40U);
-}
-
-TEST(TransactionKills, a_client_that_is_killed_in_the_middle_holds_no_keys) {
-  TestNode node({"--server-shards", "2", "--memory-limit", "256MiB"});
-  Client client = node.connect();
-  for (int round = 0; round < 15; ++round) {
-    const pid_t child = fork();
-    if (child == 0) {
-      Client own = node.connect();
-      for (;;) {
-        Batch batch;
-        for (int i = 0; i < 8; ++i) batch.add("held " + std::to_string(i), 1);
-        (void)own.commit(batch);
-      }
-    }
-    const timespec pause = {.tv_sec = 0, .tv_nsec = 20'000'000 + round * 1'000'000};
-    nanosleep(&pause, nullptr);
-    kill(child, SIGKILL);
-    waitpid(child, nullptr, 0);
-    // Each key can be written, and all say the same.
-    Batch batch;
-    for (int i = 0; i < 8; ++i) batch.add("held " + std::to_string(i), 1);
-    ASSERT_TRUE(client.commit(batch));
-    for (int i = 1; i < 8; ++i) EXPECT_EQ(batch.sum(static_cast<size_t>(i)), batch.sum(0));
-    ASSERT_TRUE(client.put("held 0", std::to_string(batch.sum(0))));
-  }
 }
 
 TEST(TransactionShards, of_one_tag_are_together_where_keys_are_routed_by_slot) {
