@@ -16,8 +16,9 @@ namespace py = pybind11;
 namespace {
 
 py::bytes digest_of(const ObjectBuffer& self) {
-  // The object is held by `self`, which the caller holds.
   const Object& object = self.object();
+  // Another thread may release `self` meanwhile.
+  const std::shared_ptr<const void> keep = self.keep();
   const ObjectDigest digest = object.body().size() > kCopiedUnderLock
                                   ? without_gil([&] { return object.digest(); })
                                   : object.digest();
@@ -145,7 +146,8 @@ void add_buffers(py::module_& module) {
       .def(
           "metadata_buffer",
           [](const ObjectBuffer& self) {
-            return std::make_unique<Buffer>(self.keep(), self.object().metadata(), self.is_copy());
+            const auto metadata = self.object().metadata();
+            return std::make_unique<Buffer>(self.keep(), metadata, self.is_copy());
           },
           "metadata_buffer($self)\n--\n\nThe metadata as a Buffer, without a copy.")
       .def("digest", &digest_of,

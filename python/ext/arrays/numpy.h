@@ -26,8 +26,8 @@ namespace refract::python {
 // The literal that a header has for it.
 [[nodiscard]] std::string literal_of(pybind11::handle dtype);
 
-// numpy.ndarray over what is held from `at` on; whoever has it, or a slice of it, has the hold. It can be
-// written only where the hold can.
+// numpy.ndarray over what is held from `at` on. It and each slice of it refer to the hold. It can be written
+// only where the hold can.
 struct ArrayShape {
   std::vector<uint64_t> lengths;
   bool is_fortran = false;
