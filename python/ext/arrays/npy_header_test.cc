@@ -74,8 +74,8 @@ TEST(NpyHeader, what_is_written_is_padded_to_a_cache_line_and_read_again) {
 }
 
 TEST(NpyHeader, fields_have_their_names_titles_and_shapes) {
-  const std::string text =
-      R"({'shape': (), 'fortran_order': False, 'descr': [('a\'\x41\u00e4', '<i4', 3), (('t', "n"), '|S5', (2,))]})";
+  const std::string text = R"({'shape': (), 'fortran_order': False, 'descr': )"
+                           R"([('a\'\x41\u00e4', '<i4', 3), (('t', "n"), '|S5', (2,))]})";
   const auto header = read(value_of(text, 22));
   ASSERT_TRUE(header);
   ASSERT_EQ(header->type.fields.size(), 2U);
