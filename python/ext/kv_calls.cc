@@ -20,18 +20,13 @@ using Names1 = std::array<const char*, 2>;
 // From here on several threads copy one value (ClientOptions::copy_threads).
 constexpr uint64_t kCopiedByTeam = 4 * 1024 * 1024;
 
-// False: loads do not settle it.
-bool is_settled(Code code) noexcept {
-  return code != Code::kInvalidated && code != Code::kCorrupt && code != Code::kOverloaded;
-}
-
 py::object made(PyObject* object) {
   if (object == nullptr) raise_pending();
   return py::reinterpret_steal<py::object>(object);
 }
 
 // The value that the view has, or, where another came meanwhile, that.
-PyObject* bytes_of_view(const SharedKv& held, Bytes key, const View& view) {
+PyObject* bytes_of_view(const SharedKv& held, Bytes key, const Viewed& view) {
   const auto bytes = view.bytes();
   if (bytes.size() < kCopiedByTeam || view.is_copy()) return new_bytes(bytes);
   py::object object = made(PyBytes_FromStringAndSize(nullptr, static_cast<Py_ssize_t>(bytes.size())));
@@ -45,44 +40,6 @@ PyObject* bytes_of_view(const SharedKv& held, Bytes key, const View& view) {
     return true;
   });
   return object.release().ptr();
-}
-
-// Nothing: there is no such entry.
-std::optional<View> viewed(PyObject* self, const char* name, PyObject* key, PyObject* timeout) {
-  const SharedKv& link = link_of(self, name);
-  const Bytes bytes = key_of(key);
-  Result<View> view = link->client.view_at_once(bytes);
-  if (!view && !is_settled(view.code())) {
-    const SharedKv held = link;
-    KvOutcome<View> outcome = asked_for_outcome<View>(held, timeout_ms_of(timeout),
-                                                      [&](Client& client) { return client.view(bytes); });
-    if (!outcome.result && outcome.result.code() != Code::kNotFound) {
-      raise(explain_call(name, key, outcome.result.code(), outcome.trouble));
-    }
-    view = std::move(outcome.result);
-  } else if (!view && view.code() != Code::kNotFound) {
-    raise(explain_call(name, key, view.code(), {Code::kOk, "", ""}));
-  }
-  if (!view) return std::nullopt;
-  return std::move(*view);
-}
-
-// The default, or the exception that says that there is no such entry.
-PyObject* absent(const char* name, PyObject* key, PyObject* instead) {
-  if (instead == nullptr) raise(explain_call(name, key, Code::kNotFound, {Code::kOk, "", ""}));
-  return Py_NewRef(instead);
-}
-
-PutOptions put_options(PyObject* ttl, PyObject* if_absent, PyObject* if_version) {
-  PutOptions options{.if_absent = flag_of(if_absent), .ttl_ns = ttl_ns_of(ttl)};
-  if (if_version != nullptr && if_version != Py_None) {
-    options.if_version = whole_number_of(if_version, "if_version", UINT64_MAX);
-    if (options.if_version == 0) raise_invalid("no version is 0", "if_absent=True asks that there is none");
-  }
-  if (options.if_absent && options.if_version != 0) {
-    raise_invalid("if_absent and if_version contradict each other");
-  }
-  return options;
 }
 
 // The first change's outcome of a batch.
@@ -110,6 +67,27 @@ bool is_there(PyObject* self, const char* name, PyObject* key, PyObject* timeout
 
 }  // namespace
 
+bool is_settled(Code code) noexcept {
+  return code != Code::kInvalidated && code != Code::kCorrupt && code != Code::kOverloaded;
+}
+
+PyObject* absent(const char* name, PyObject* key, PyObject* instead) {
+  if (instead == nullptr) raise(explain_call(name, key, Code::kNotFound, {Code::kOk, "", ""}));
+  return Py_NewRef(instead);
+}
+
+PutOptions put_options(PyObject* ttl, PyObject* if_absent, PyObject* if_version) {
+  PutOptions options{.if_absent = flag_of(if_absent), .ttl_ns = ttl_ns_of(ttl)};
+  if (if_version != nullptr && if_version != Py_None) {
+    options.if_version = whole_number_of(if_version, "if_version", UINT64_MAX);
+    if (options.if_version == 0) raise_invalid("no version is 0", "if_absent=True asks that there is none");
+  }
+  if (options.if_absent && options.if_version != 0) {
+    raise_invalid("if_absent and if_version contradict each other");
+  }
+  return options;
+}
+
 PyObject* new_bytes(std::span<const std::byte> bytes) {
   const auto size = static_cast<Py_ssize_t>(bytes.size());
   if (bytes.size() <= kCopiedUnderLock) {
@@ -134,7 +112,7 @@ PyObject* get(PyObject* self, PyObject* const* args, Py_ssize_t count, PyObject*
       given = taken("get", {args, count, names}, std::array{"key", "default", "timeout"}, 2, 1);
     }
     const auto [key, instead, timeout] = given;
-    const std::optional<View> view = viewed(self, "get", key, timeout);
+    const std::optional<Viewed> view = viewed(self, "get", key, timeout);
     if (!view) return absent("get", key, instead);
     if (view->bytes().size() < kCopiedByTeam) return new_bytes(view->bytes());
     return bytes_of_view(SharedKv(link_of(self, "get")), key_of(key), *view);
@@ -145,7 +123,7 @@ PyObject* get_versioned(PyObject* self, PyObject* const* args, Py_ssize_t count,
   return guarded([&]() -> PyObject* {
     const auto [key, instead, timeout] =
         taken("get_versioned", {args, count, names}, std::array{"key", "default", "timeout"}, 2, 1);
-    const std::optional<View> view = viewed(self, "get_versioned", key, timeout);
+    const std::optional<Viewed> view = viewed(self, "get_versioned", key, timeout);
     if (!view) return absent("get_versioned", key, instead);
     return record("Versioned", made(new_bytes(view->bytes())), view->version()).release().ptr();
   });
@@ -179,8 +157,8 @@ PyObject* put(PyObject* self, PyObject* const* args, Py_ssize_t count, PyObject*
     }
     const auto [key, data, ttl, if_absent, if_version, timeout] = given;
     const Bytes bytes = key_of(key);
-    const Value value(data);
-    const PutOptions options = put_options(ttl, if_absent, if_version);
+    PutOptions options = put_options(ttl, if_absent, if_version);
+    const BuiltValue value(data, options);
     return PyLong_FromUnsignedLongLong(
         asked<uint64_t>(self, "put", key, timeout_ms_of(timeout),
                         [&](Client& client) { return client.put(bytes, value.bytes(), options); }));

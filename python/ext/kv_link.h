@@ -9,7 +9,10 @@
 
 #include <bit>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
+#include <utility>
 
 #include "python/ext/errors.h"
 #include "python/ext/kv_arguments.h"
@@ -69,6 +72,54 @@ template <auto kFunction>
   return std::bit_cast<PyCFunction>(kFunction);
 }
 
+// A value as it was at one moment: held in the node's memory, or a copy.
+class Viewed {
+ public:
+  explicit Viewed(View&& view) noexcept : view_(std::move(view)) {}
+  Viewed(std::shared_ptr<const std::byte> copy, const Got& got) noexcept
+      : copy_(std::move(copy)), got_(got) {}
+
+  [[nodiscard]] std::span<const std::byte> bytes() const noexcept {
+    return copy_ == nullptr ? view_.bytes() : std::span{copy_.get(), got_.value_bytes};
+  }
+  [[nodiscard]] uint64_t version() const noexcept {
+    return copy_ == nullptr ? view_.version() : got_.version;
+  }
+  [[nodiscard]] bool is_copy() const noexcept { return copy_ != nullptr || view_.is_copy(); }
+  // What keeps the bytes, which may lie elsewhere then.
+  struct Kept {
+    std::shared_ptr<const void> keep;
+    std::span<const std::byte> bytes;
+  };
+  [[nodiscard]] Kept keep() &&;
+
+ private:
+  View view_;
+  std::shared_ptr<const std::byte> copy_;
+  Got got_;
+};
+// Nothing: there is no such entry. Raises what else a call comes to. Where the pins of this thread are used
+// up it is a copy.
+[[nodiscard]] std::optional<Viewed> viewed(PyObject* self, const char* name, PyObject* key,
+                                           PyObject* timeout);
+// False: loads do not settle it.
+[[nodiscard]] bool is_settled(Code code) noexcept;
+// The default, or the exception that says that there is no such entry.
+[[nodiscard]] PyObject* absent(const char* name, PyObject* key, PyObject* instead);
+[[nodiscard]] PutOptions put_options(PyObject* ttl, PyObject* if_absent, PyObject* if_version);
+
+// What is put, as long as this lives: any value, of which a Reservation is named in the options.
+class BuiltValue {
+ public:
+  BuiltValue(PyObject* from, PutOptions& options);
+
+  [[nodiscard]] Bytes bytes() const noexcept { return value_ ? value_->bytes() : Bytes(built_->bytes()); }
+
+ private:
+  std::optional<Value> value_;
+  std::shared_ptr<const Reservation> built_;  // Null: it is the other.
+};
+
 // Calls of one key; of many; the others.
 namespace kv {
 PyObject* get(PyObject* self, PyObject* const* args, Py_ssize_t count, PyObject* names);
@@ -80,10 +131,18 @@ PyObject* cas(PyObject* self, PyObject* const* args, Py_ssize_t count, PyObject*
 PyObject* ttl(PyObject* self, PyObject* const* args, Py_ssize_t count, PyObject* names);
 PyObject* add(PyObject* self, PyObject* const* args, Py_ssize_t count, PyObject* names);
 int contains(PyObject* self, PyObject* key);
+PyObject* view(PyObject* self, PyObject* const* args, Py_ssize_t count, PyObject* names);
+PyObject* get_into(PyObject* self, PyObject* const* args, Py_ssize_t count, PyObject* names);
+PyObject* array(PyObject* self, PyObject* const* args, Py_ssize_t count, PyObject* names);
+PyObject* put_array(PyObject* self, PyObject* const* args, Py_ssize_t count, PyObject* names);
+PyObject* build(PyObject* self, PyObject* const* args, Py_ssize_t count, PyObject* names);
+PyObject* reserve(PyObject* self, PyObject* const* args, Py_ssize_t count, PyObject* names);
 
 PyObject* get_many(PyObject* self, PyObject* const* args, Py_ssize_t count, PyObject* names);
 PyObject* put_many(PyObject* self, PyObject* const* args, Py_ssize_t count, PyObject* names);
 PyObject* exists_many(PyObject* self, PyObject* const* args, Py_ssize_t count, PyObject* names);
+PyObject* get_many_into(PyObject* self, PyObject* const* args, Py_ssize_t count, PyObject* names);
+PyObject* prefix_exists(PyObject* self, PyObject* const* args, Py_ssize_t count, PyObject* names);
 PyObject* scan(PyObject* self, PyObject* const* args, Py_ssize_t count, PyObject* names);
 
 PyObject* transaction(PyObject* self, PyObject* const* args, Py_ssize_t count, PyObject* names);
@@ -97,11 +156,15 @@ PyObject* route(PyObject* self, PyObject* const* args, Py_ssize_t count, PyObjec
 [[nodiscard]] pybind11::object failed_one(const char* name, PyObject* key, Code code);
 // A tuple, so that nothing changes it meanwhile.
 [[nodiscard]] pybind11::tuple keys_of(PyObject* keys);
+[[nodiscard]] pybind11::list list_of(size_t count);
+// Takes the item over. Raises what is set where there is none.
+void set_item(const pybind11::list& list, size_t at, PyObject* item);
 
 // The types, and connect().
 void add_kv(pybind11::module_& module);
 void add_scan(pybind11::module_& module);
 void add_transaction(pybind11::module_& module);
+void add_building(pybind11::module_& module);
 // A type of these slots, as the module's own. Made by nothing but its functions.
 PyTypeObject* add_type(pybind11::module_& module, PyType_Spec& spec);
 

@@ -16,17 +16,6 @@ namespace {
 // Of one page, or about as many.
 constexpr size_t kScannedKeys = 512;
 
-py::list list_of(size_t count) {
-  py::object list = py::reinterpret_steal<py::object>(PyList_New(static_cast<Py_ssize_t>(count)));
-  if (!list) raise_pending();
-  return list;
-}
-
-void set_item(const py::list& list, size_t at, PyObject* item) {
-  if (item == nullptr) raise_pending();
-  PyList_SET_ITEM(list.ptr(), static_cast<Py_ssize_t>(at), item);
-}
-
 // What is put, and where: pairs of a dict, or of anything that gives pairs.
 struct Pairs {
   py::object all;  // Holds them.
@@ -54,6 +43,17 @@ Pairs pairs_of(PyObject* items) {
 }
 
 }  // namespace
+
+py::list list_of(size_t count) {
+  py::object list = py::reinterpret_steal<py::object>(PyList_New(static_cast<Py_ssize_t>(count)));
+  if (!list) raise_pending();
+  return list;
+}
+
+void set_item(const py::list& list, size_t at, PyObject* item) {
+  if (item == nullptr) raise_pending();
+  PyList_SET_ITEM(list.ptr(), static_cast<Py_ssize_t>(at), item);
+}
 
 py::tuple keys_of(PyObject* keys) {
   if (PyUnicode_Check(keys) != 0 || PyBytes_Check(keys) != 0)

@@ -18,6 +18,12 @@
 
     client.transaction(move)
 
+    client.put_array("weights", numpy.zeros((1024, 1024)))      # In numpy's own form.
+    client.array("weights")                             # Read-only, in the node's memory: nothing is copied.
+    client.get_into("weights", bytearray(9_000_000))    # Or a tensor, or (address, bytes).
+    with client.build("frame", (1080, 1920), "u1") as a:        # Put at the end, from where it was built.
+        a[...] = 0
+
 `refract.objects` has the objects of a node, which are shared without a copy:
 
     from refract import objects
@@ -38,6 +44,7 @@ from refract._refract import (
     AccessDenied,
     Away,
     Buffer,
+    Build,
     Cancelled,
     Client,
     CompareFailed,
@@ -56,12 +63,14 @@ from refract._refract import (
     NotFound,
     Overloaded,
     ReadOnly,
+    Reservation,
     SystemRefused,
     TooLarge,
     Transaction,
     Unavailable,
     Unsupported,
     VersionMismatch,
+    View,
     WrongShard,
     connect,
 )
@@ -71,6 +80,7 @@ __all__ = [
     "AccessDenied",
     "Away",
     "Buffer",
+    "Build",
     "Cancelled",
     "Client",
     "CompareFailed",
@@ -90,6 +100,7 @@ __all__ = [
     "Overloaded",
     "Pong",
     "ReadOnly",
+    "Reservation",
     "Route",
     "SystemRefused",
     "TooLarge",
@@ -98,6 +109,7 @@ __all__ = [
     "Unsupported",
     "VersionMismatch",
     "Versioned",
+    "View",
     "WrongShard",
     "connect",
 ]

@@ -84,16 +84,32 @@ Task<> stat_of_shard(Peers& peers, uint32_t shard, NodeStat& sum, Code& code, kv
 
 }  // namespace
 
-Code AsyncCalls::get_directly(const KeyOwner& place, const Room& room, Got& got) {
-  if (peers_.is_child()) [[unlikely]]
-    return Code::kForked;
-  if (const Code code = check_key(place.key.bytes()); code != Code::kOk) return code;
+// The connection whose reader has the key; null: there is none, and `code` says what to do.
+Connection* AsyncCalls::reading_at(const KeyOwner& place, Code& code) {
+  code = peers_.is_child() ? Code::kForked : check_key(place.key.bytes());
+  if (code != Code::kOk) [[unlikely]]
+    return nullptr;
   Connection* connection = peers_.at(place);
-  if (connection == nullptr || connection->reader() == nullptr) return Code::kInvalidated;
+  if (connection == nullptr || connection->reader() == nullptr) {
+    code = Code::kInvalidated;
+    return nullptr;
+  }
   // The shard's own turns poll the connections; this only has them look at what tells that a node has gone.
   if (++reads_ % kReadsPerLook == 0 || connection->is_node_stopping()) peers_.look_around();
   note_read(*connection, place.key.bytes());
-  return read_value(*connection, place.key, room, got);
+  return connection;
+}
+
+Code AsyncCalls::get_directly(const KeyOwner& place, const Room& room, Got& got) {
+  Code code = Code::kOk;
+  Connection* const connection = reading_at(place, code);
+  return connection == nullptr ? code : read_value(*connection, place.key, room, got);
+}
+
+Code AsyncCalls::look_directly(const KeyOwner& place, Got& got) {
+  Code code = Code::kOk;
+  Connection* const connection = reading_at(place, code);
+  return connection == nullptr ? code : look_at_entry(*connection, place.key, got);
 }
 
 Task<Result<Got>> AsyncCalls::get_slowly(KeyOwner place, Room room, uint64_t begun_ns) {
