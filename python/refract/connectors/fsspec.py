@@ -63,38 +63,56 @@ def _no_file(name: str) -> FileNotFoundError:
     return FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name)
 
 
-class _Value(io.RawIOBase):
-    """A value that is read: as it was when it was opened."""
+class _Value(io.BufferedIOBase):
+    """A value that is read: as it was when it was opened.
+
+    No io.BufferedReader: numpy takes those for files that have a descriptor.
+    """
 
     def __init__(self, view: refract.View) -> None:
         self._view = view
         self._bytes = memoryview(view)
+        self.size = view.nbytes  # fsspec asks for it.
         self._at = 0
 
+    def _ahead(self, size: int | None) -> memoryview:
+        return self._bytes[self._at :] if size is None or size < 0 else self._bytes[self._at : self._at + size]
+
     def readable(self) -> bool:
-        return True
+        return not self.closed
 
     def seekable(self) -> bool:
-        return True
+        return not self.closed
+
+    def read(self, size: int | None = -1) -> bytes:
+        part = bytes(self._ahead(size))
+        self._at += len(part)
+        return part
+
+    read1 = read
 
     def readinto(self, buffer: Any) -> int:
         target = memoryview(buffer).cast("B")
-        part = self._bytes[self._at : self._at + len(target)]
+        part = self._ahead(len(target))
         target[: len(part)] = part
         self._at += len(part)
         return len(part)
 
-    def readall(self) -> bytes:
-        rest = bytes(self._bytes[self._at :])
-        self._at += len(rest)
-        return rest
+    readinto1 = readinto
+
+    def peek(self, size: int = 0) -> bytes:
+        # What readline() looks for an end of line in.
+        return bytes(self._ahead(max(size, 256)))
+
+    def tell(self) -> int:
+        return self.seek(0, io.SEEK_CUR)
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        begin = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: len(self._bytes)}[whence]
-        if begin + offset < 0:
-            raise ValueError(f"there is nothing at {begin + offset}")
-        self._at = begin + offset
-        return self._at
+        at = offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: len(self._bytes)}[whence]
+        if at < 0:
+            raise ValueError(f"there is nothing at {at}")
+        self._at = at
+        return at
 
     def close(self) -> None:
         if not self.closed:
@@ -119,7 +137,8 @@ class _Draft(io.BytesIO):
             return
         try:
             if self._is_put_at_close:
-                self._files.put_value(self._name, self.getbuffer(), self._if_absent)
+                with self.getbuffer() as data:
+                    self._files.put_value(self._name, data, self._if_absent)
             else:
                 self._kept = self.getvalue()
         finally:
@@ -316,7 +335,7 @@ class RefractFileSystem(fsspec.AbstractFileSystem):  # type: ignore[misc]
     ) -> Any:
         name = self._name_of(path)
         if mode == "rb":
-            return io.BufferedReader(_Value(self._view(name)))
+            return _Value(self._view(name))
         if mode in ("wb", "xb"):
             return _Draft(self, name, mode == "xb", autocommit)
         raise io.UnsupportedOperation(

@@ -117,18 +117,28 @@ class RefractConnector(_Base):
         return self._prefix + str(key.to_string())
 
     async def _apart(self, call: Callable[..., _T], *words: Any) -> _T:
-        """In a thread. Does not end before it does, also where it is cancelled: it may use the caller's memory."""
-        task = asyncio.get_running_loop().run_in_executor(None, call, *words)
-        try:
-            return await asyncio.shield(task)
-        except asyncio.CancelledError:
-            await asyncio.wait([task])
-            raise
+        """In a thread."""
+        return await asyncio.get_running_loop().run_in_executor(None, call, *words)
 
     async def _read(self, call: Callable[..., _T], *words: Any) -> _T:
         if self._is_direct:
             return call(*words)
         return await self._apart(call, *words)
+
+    async def _write(self, call: Callable[..., None], *words: Any) -> None:
+        """In a thread, and does not end before it, also where it is cancelled: it reads the caller's memory."""
+        task = asyncio.get_running_loop().run_in_executor(None, call, *words)
+        cancelled: asyncio.CancelledError | None = None
+        while not task.done():
+            try:
+                await asyncio.wait([task])
+            except asyncio.CancelledError as error:
+                cancelled = error
+        error_of_it = task.exception()
+        if cancelled is not None:
+            raise cancelled
+        if error_of_it is not None:
+            raise error_of_it
 
     async def exists(self, key: Any) -> bool:
         """Whether a chunk is there."""
@@ -209,7 +219,7 @@ class RefractConnector(_Base):
 
     async def put(self, key: Any, memory_obj: Any) -> None:
         """Stores a chunk. Its references are not counted down: LMCache's wrapper of connectors does it."""
-        await self._apart(self._store, [(self._name(key), memory_obj)])
+        await self._write(self._store, [(self._name(key), memory_obj)])
 
     def support_batched_put(self) -> bool:
         """True."""
@@ -217,7 +227,7 @@ class RefractConnector(_Base):
 
     async def batched_put(self, keys: Sequence[Any], memory_objs: Sequence[Any]) -> None:
         """put() of each. All are tried; raises the first error."""
-        await self._apart(self._store, builtins.list(zip(map(self._name, keys), memory_objs, strict=True)))
+        await self._write(self._store, builtins.list(zip(map(self._name, keys), memory_objs, strict=True)))
 
     def _store(self, chunks: builtins.list[tuple[str, Any]]) -> None:
         first: refract.Error | None = None

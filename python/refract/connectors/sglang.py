@@ -62,6 +62,9 @@ def _places_of(pool: Any, host_indices: Any, number: int) -> list[list[tuple[int
     None: the pool does not say, and pages are copied by its own calls. This is all that is known here of
     get_page_buffer_meta, which is no part of HiCacheStorage.
     """
+    page_size = getattr(pool, "page_size", None)
+    if page_size is not None and len(host_indices) != number * page_size:
+        raise ValueError(f"{len(host_indices)} indices for {number} pages of {page_size}")
     find = getattr(pool, "get_page_buffer_meta", None)
     if find is None:
         return None
