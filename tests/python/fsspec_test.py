@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""refract.connectors.fsspec with Debian's fsspec, pandas and dask, over shm and tcp. Some 6 s, half of them imports.
+"""refract.connectors.fsspec with Debian's fsspec, pandas and dask, over shm and tcp. Some 6 s, half of them
+imports.
 
 Usage: fsspec_test.py REFRACTD REFRACT FOLDER_OF_THE_PACKAGE FOLDER_OF_THE_PROJECT [unittest arguments]
 """
@@ -125,7 +126,7 @@ class EachWay:
     def test_directories_are_what_slashes_make_of_names(self):
         """Beside fsspec's own file system in memory: the same names, the same answers."""
         chance = random.Random(3)
-        names = {"/".join(chance.choice("abc") + ("" if last else "d") for last in [0] * chance.randrange(4) + [1])
+        names = {"".join(chance.choice("abc") + "d/" for _ in range(chance.randrange(4))) + chance.choice("abc")
                  for _ in range(40)}
         names |= {"x.csv", "a.csv", "dir/x.csv", "dir/y.json", "dir.csv/z"}
         memory = fsspec.filesystem("memory")
@@ -137,7 +138,8 @@ class EachWay:
         def shown(found):
             return sorted(name.lstrip("/") for name in found)
 
-        directories = sorted({name.rsplit("/", depth)[0] for name in names for depth in range(1, name.count("/") + 1)})
+        directories = sorted({name.rsplit("/", depth)[0] for name in names
+                              for depth in range(1, name.count("/") + 1)})
         self.assertGreater(len(directories), 10)
         for one in ["", *directories]:
             theirs = "/" + one if one else ""
@@ -148,9 +150,9 @@ class EachWay:
                                      shown(memory.find(theirs, depth, withdirs)), (one, depth, withdirs))
             self.assertEqual(self.files.info(one), {"name": one, "size": 0, "type": "directory"})
             self.assertEqual(self.files.du(one), memory.du(theirs))
-            self.assertEqual(sorted((top, sorted(dirs), sorted(files)) for top, dirs, files in self.files.walk(one)),
-                             sorted((top.lstrip("/"), sorted(dirs), sorted(files)) for top, dirs, files
-                                    in memory.walk(theirs)))
+            ours, others = ({top.lstrip("/"): (sorted(dirs), sorted(files)) for top, dirs, files in walk}
+                            for walk in (self.files.walk(one), memory.walk(theirs)))
+            self.assertEqual(ours, others)
         for pattern in ("*.csv", "**.csv", "dir/*", "*/*", "**", "ad/*", "[ab]", "none*"):
             self.assertEqual(shown(self.files.glob(pattern)), shown(memory.glob("/" + pattern)), pattern)
         for name in names:
@@ -176,9 +178,11 @@ class EachWay:
 
     def test_files_are_copied_moved_and_removed(self):
         self.files.pipe({"d/a": b"0123456789", "d/e/b": b"bb"})
-        self.assertEqual(self.files.cat("d", recursive=True, on_error="omit"), {"d/a": b"0123456789", "d/e/b": b"bb"})
-        self.assertEqual((self.files.cat_file("d/a", 2, 5), self.files.cat_file("d/a", -3),
-                          self.files.tail("d/a", 2), self.files.head("d/a", 2)), (b"234", b"789", b"89", b"01"))
+        self.assertEqual(self.files.cat("d", recursive=True, on_error="omit"),
+                         {"d/a": b"0123456789", "d/e/b": b"bb"})
+        parts = (self.files.cat_file("d/a", 2, 5), self.files.cat_file("d/a", -3),
+                 self.files.tail("d/a", 2), self.files.head("d/a", 2))
+        self.assertEqual(parts, (b"234", b"789", b"89", b"01"))
         self.files.cp("d/a", "copy")
         self.files.mv("copy", "moved")
         self.assertEqual((self.files.cat("moved"), self.files.exists("copy")), (b"0123456789", False))
@@ -255,7 +259,8 @@ class EachWay:
         self.assertEqual(self.client.get("a"), b"1")
         for name in ("a//b", "a///b", self.url + "a//b"):
             for call in (self.files.open, self.files.ls, self.files.rm, self.files.isfile,
-                         lambda name: self.files.open(name, "wb"), lambda name: self.files.pipe_file(name, b"")):
+                         lambda name: self.files.open(name, "wb"),
+                         lambda name: self.files.pipe_file(name, b"")):
                 with self.assertRaisesRegex(ValueError, "empty part"):
                     call(name)
         for name in ("", "/", self.url):
@@ -322,8 +327,8 @@ class OverShm(EachWay, unittest.TestCase):
             refract_build.prepare_metadata_for_build_wheel(folder)
             around = environment()
             around["PYTHONPATH"] = Package.folder + os.pathsep + folder
-            done = subprocess.run([sys.executable, "-B", "-c", BY_ENTRY_POINT, self.node.socket], text=True,
-                                  capture_output=True, check=False, env=around)
+            words = [sys.executable, "-B", "-c", BY_ENTRY_POINT, self.node.socket]
+            done = subprocess.run(words, text=True, capture_output=True, check=False, env=around)
         self.assertEqual((done.returncode, done.stdout), (0, "a,b\n1,2\n RefractFileSystem\n[]\n"), done.stderr)
 
     def test_files_are_read_while_the_server_is_stopped(self):

@@ -320,6 +320,7 @@ class Shape(unittest.TestCase):
         for name, method in vars(HiCacheStorage).items():
             if inspect.isfunction(method):
                 self.assertIn(name, vars(one))
+                self.assertTrue(getattr(one, name).__doc__, name)
                 shown = [(each.name, each.default) for each in inspect.signature(method).parameters.values()]
                 ours = inspect.signature(getattr(one, name)).parameters.values()
                 self.assertEqual([(each.name, each.default) for each in ours], shown, name)

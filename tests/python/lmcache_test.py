@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""refract.connectors.lmcache against a stand-in with RemoteConnector's signatures, over shm and tcp. Some 3 s.
+"""refract.connectors.lmcache against a stand-in with RemoteConnector's signatures, over shm and tcp.
 
-LMCache itself is not run. Usage: lmcache_test.py REFRACTD REFRACT FOLDER_OF_THE_PACKAGE [unittest arguments]
+LMCache itself is not run. Some 3 s. Usage: lmcache_test.py REFRACTD REFRACT FOLDER_OF_THE_PACKAGE [unittest arguments]
 """
 
 import asyncio
@@ -124,6 +124,11 @@ class Loop:
         self.loop.close()
 
 
+def front_of_text(text):
+    return (b"refract\x07\1\0\0\0" + len(text).to_bytes(4, "little") + bytes(8) + text).ljust(
+        -(-(24 + len(text)) // 64) * 64, b"\0")
+
+
 def keys_of(*names):
     return [Key(name) for name in names]
 
@@ -214,12 +219,15 @@ class EachWay:
         sound = self.client.get("lmcache/a")
         self.assertIsNotNone(self.get("a"))
         live = self.backend.live
-        lies = [b"", b"RFLMC", sound[:-1], sound + b"1", sound[:24], sound[:64], bytes(len(sound))]
-        for before, after in ((b"bfloat16", b"bfloat17"), (b"bfloat16", b"__name__"), (b"KV_2LTD", b"KV_2LTE"),
-                              (b"[1,1,1,8]", b"[1,1,1,9]"), (b"[1,1,1,8]", b"[1,1,-1,8"), (b"shape", b"shapf"),
-                              (b"[1,1,1,8]", b"[1,1,1.,8"), (b"{", b"["), (b"[1,1,1,8]", b'"1,1,1,8"')):
+        lies = [b"", b"refract\x07", sound[:-1], sound + b"1", sound[:24], sound[:64], bytes(len(sound))]
+        for before, after in ((b"bfloat16", b"bfloat17"), (b"bfloat16", b"__name__"), (b"{", b"["),
+                              (b"KV_2LTD", b"KV_2LTE"), (b"shape", b"shapf"), (b"[1,1,1,8]", b"[1,1,1,9]"),
+                              (b"[1,1,1,8]", b"[1,1,-1,8"), (b"[1,1,1,8]", b"[1,1,1.,8"),
+                              (b"[1,1,1,8]", b'"1,1,1,8"'), (b'{"dtype":"bfloat16"', b"[" * 19)):
             assert before in sound
             lies.append(sound.replace(before, after))
+        # So long a text would be one that ends the parser.
+        lies.append(front_of_text(b"[" * 100_000))
         for lie in lies:
             self.client.put("lmcache/a", lie)
             self.assertIsNone(self.get("a"), lie)
@@ -237,7 +245,8 @@ class EachWay:
         chunks = [self.chunk(seed=seed) for seed in range(4)]
         self.loop.run(self.connector.batched_put(keys_of("a", "b", "c", "d"), chunks))
         self.backend.room = 2
-        self.assertEqual(len(self.loop.run(self.connector.batched_get_non_blocking("id", keys_of(*"abcd")))), 2)
+        got = self.loop.run(self.connector.batched_get_non_blocking("id", keys_of(*"abcd")))
+        self.assertEqual(len(got), 2)
         self.assertIsNone(self.get("a"))
         self.backend.room, self.backend.is_wrong = 1000, True
         self.assertIsNone(self.get("a"))
@@ -246,9 +255,10 @@ class EachWay:
     def test_batches_that_fail_give_back_what_they_have_taken(self):
         self.put("a", self.chunk())
         keys = [*keys_of("a", "a"), Key("k" * 70_000)]
-        for call in (self.connector.batched_get, lambda keys: self.connector.batched_get_non_blocking("i", keys)):
+        for coroutine in (self.connector.batched_get(keys),
+                          self.connector.batched_get_non_blocking("i", keys)):
             with self.assertRaises(refract.TooLarge):
-                self.loop.run(call(keys))
+                self.loop.run(coroutine)
         self.assertEqual(self.backend.live, 0)
         # The others of a batch are stored.
         with self.assertRaises(refract.TooLarge):
@@ -285,7 +295,8 @@ class EachWay:
         self.assertEqual(self.loop.run(self.connector.list()), [])
 
     def test_it_says_what_it_can(self):
-        for what in ("ping", "batched_get", "batched_put", "batched_async_contains", "batched_get_non_blocking"):
+        for what in ("ping", "batched_get", "batched_put", "batched_async_contains",
+                     "batched_get_non_blocking"):
             self.assertIs(getattr(self.connector, "support_" + what)(), True)
         self.assertEqual(self.loop.run(self.connector.ping()), 0)
 
@@ -300,7 +311,8 @@ class EachWay:
         for _ in range(2):
             self.loop.run(self.connector.close())
         for call in (lambda: self.get("a"), lambda: self.put("a", self.chunk()),
-                     lambda: self.connector.exists_sync(Key("a")), lambda: self.loop.run(self.connector.list())):
+                     lambda: self.connector.exists_sync(Key("a")),
+                     lambda: self.loop.run(self.connector.list())):
             with self.assertRaises(refract.Error):
                 call()
         self.assertEqual(self.loop.run(self.connector.ping()), -1)
@@ -319,13 +331,14 @@ class EachWay:
 
 class OverShm(EachWay, unittest.TestCase):
     def test_what_reads_needs_no_thread_and_no_server(self):
-        self.loop.run(self.connector.batched_put(keys_of("a", "b"), [self.chunk(seed=1), self.chunk(seed=2)]))
+        both = keys_of("a", "b")
+        self.loop.run(self.connector.batched_put(both, [self.chunk(seed=1), self.chunk(seed=2)]))
         begun = self.loop.given_away
         with self.node.stopped_server():
             self.same(self.get("a"), self.chunk(seed=1))
-            self.assertEqual(len(self.loop.run(self.connector.batched_get_non_blocking("i", keys_of("a", "b")))), 2)
+            self.assertEqual(len(self.loop.run(self.connector.batched_get_non_blocking("i", both))), 2)
             self.assertTrue(self.loop.run(self.connector.exists(Key("a"))))
-            self.assertEqual(self.loop.run(self.connector.batched_async_contains("i", keys_of("a", "b"))), 2)
+            self.assertEqual(self.loop.run(self.connector.batched_async_contains("i", both)), 2)
         self.assertEqual(self.loop.given_away, begun)
 
     def test_nothing_stays_held(self):
@@ -354,19 +367,26 @@ class Shape(unittest.TestCase):
         for name, method in vars(RemoteConnector).items():
             if inspect.isfunction(method):
                 self.assertIn(name, vars(one))
+                self.assertTrue(getattr(one, name).__doc__, name)
                 shown = [(each.name, each.default) for each in inspect.signature(method).parameters.values()]
                 ours = inspect.signature(getattr(one, name)).parameters.values()
                 self.assertEqual([(each.name, each.default) for each in ours], shown, name)
                 self.assertEqual(inspect.iscoroutinefunction(getattr(one, name)),
                                  inspect.iscoroutinefunction(method), name)
 
-    def test_the_front_has_these_bytes(self):
+    def test_a_chunk_has_the_bytes_of_its_page(self):
+        """docs/formats/lmcache-chunk.md; what its lines leave out is 0."""
         module = importlib.import_module("refract.connectors.lmcache")
-        front = module.front_of([2, 3, 16, 64], "bfloat16", "KV_2LTD", 12288)
-        self.assertEqual(front, b"RFLMC\0\0\x01" b"\x80\0\0\0" b"\x38\0\0\0" b"\0\x30\0\0\0\0\0\0"
-                         b'{"dtype":"bfloat16","fmt":"KV_2LTD","shape":[2,3,16,64]}' + bytes(48))
-        self.assertEqual(module.parse_front(memoryview(front + bytes(12288))),
-                         (128, [2, 3, 16, 64], "bfloat16", "KV_2LTD"))
+        path = os.path.join(HERE, "..", "..", "docs", "formats", "lmcache-chunk.md")
+        with open(path, encoding="utf-8") as page:
+            lines = page.read().split("```golden\n")[1].split("```")[0].splitlines()
+        chunk = bytearray()
+        for line in lines:
+            at, said = line.split(" ", 1)
+            chunk = chunk.ljust(int(at, 16), b"\0") + bytes.fromhex(said.split("   ")[0])
+        front = module.front_of([1, 1, 1, 3], "uint8", "KV_2LTD", 3)
+        self.assertEqual(front + b"red", chunk)
+        self.assertEqual(module.parse_front(memoryview(chunk)), (128, [1, 1, 1, 3], "uint8", "KV_2LTD"))
         self.assertIn(b'{"dtype":null', module.front_of([7], None, "BINARY_BUFFER", 7))
 
     def test_it_is_an_object_where_lmcache_is_not_there(self):

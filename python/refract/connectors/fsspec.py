@@ -76,7 +76,8 @@ class _Value(io.BufferedIOBase):
         self._at = 0
 
     def _ahead(self, size: int | None) -> memoryview:
-        return self._bytes[self._at :] if size is None or size < 0 else self._bytes[self._at : self._at + size]
+        end = len(self._bytes) if size is None or size < 0 else self._at + size
+        return self._bytes[self._at : end]
 
     def readable(self) -> bool:
         return not self.closed

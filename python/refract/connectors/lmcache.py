@@ -11,9 +11,9 @@ Of extra_config it takes `refract_address`, `refract_secret_file` and `refract_t
 refract.connect() does; `refract_prefix` of the keys ("lmcache/"); and `refract_ttl`, after how many seconds a
 chunk is gone (it stays: give the node a memory limit and an eviction policy, or this).
 
-Metadata and bytes lie in one entry (docs/formats/lmcache-entry.md of the project), so that none is there
-without the other. Where the node's memory is mapped here, what reads does so in the event loop itself, at once
-and without a thread: one copy, from the node's memory into the memory object. What waits, puts and all reads
+Metadata and bytes lie in one entry (docs/formats/lmcache-chunk.md of the project), so that none is there
+without the other. Where the node's memory is mapped here, what reads does so in the event loop itself, at
+once and without a thread: one copy, from the node's memory into the memory object. What waits, puts and all reads
 over a network, does so in the loop's default executor.
 """
 
@@ -24,6 +24,7 @@ import builtins
 import importlib
 import json
 import logging
+import math
 import struct
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -43,28 +44,36 @@ __all__ = ["RefractConnector"]
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
-# Magic and version, bytes of the front, bytes of its text, bytes of the data.
+# Mark, version, bytes of the text behind it, bytes of the data.
 _FRONT = struct.Struct("<8sIIQ")
-_MAGIC = b"RFLMC\0\0\1"
+_MARK = b"refract\x07"
+_VERSION = 1
 _LINE_BYTES = 64
+_TEXT_BYTES_MAX = 4096
+
+
+def _front_bytes(text_bytes: int) -> int:
+    """In whole cache lines."""
+    return -(-(_FRONT.size + text_bytes) // _LINE_BYTES) * _LINE_BYTES
 
 
 def front_of(shape: Sequence[int], dtype: str | None, fmt: str, data_bytes: int) -> bytes:
-    """What stands in front of the bytes of a chunk, in whole cache lines."""
+    """What stands in front of the bytes of a chunk."""
     about = {"dtype": dtype, "fmt": fmt, "shape": builtins.list(shape)}
     text = json.dumps(about, sort_keys=True, separators=(",", ":")).encode()
-    front_bytes = -(-(_FRONT.size + len(text)) // _LINE_BYTES) * _LINE_BYTES
-    return (_FRONT.pack(_MAGIC, front_bytes, len(text), data_bytes) + text).ljust(front_bytes, b"\0")
+    front = _FRONT.pack(_MARK, _VERSION, len(text), data_bytes) + text
+    return front.ljust(_front_bytes(len(text)), b"\0")
 
 
 def parse_front(value: memoryview) -> tuple[int, builtins.list[int], str | None, str]:
     """Bytes of the front, shape, dtype and format. Raises ValueError: it is no chunk."""
     if len(value) < _FRONT.size:
         raise ValueError(f"{len(value)} bytes are no chunk")
-    magic, front_bytes, text_bytes, data_bytes = _FRONT.unpack_from(value)
-    if magic != _MAGIC:
+    mark, version, text_bytes, data_bytes = _FRONT.unpack_from(value)
+    if mark != _MARK or version != _VERSION:
         raise ValueError("a value that is no chunk, or of another version")
-    if front_bytes < _FRONT.size + text_bytes or front_bytes + data_bytes != len(value):
+    front_bytes = _front_bytes(text_bytes)
+    if text_bytes > _TEXT_BYTES_MAX or front_bytes + data_bytes != len(value):
         raise ValueError("a chunk whose lengths do not fit")
     about = json.loads(bytes(value[_FRONT.size : _FRONT.size + text_bytes]))
     if not isinstance(about, dict) or about.keys() != {"dtype", "fmt", "shape"}:
@@ -126,7 +135,8 @@ class RefractConnector(_Base):
         return await self._apart(call, *words)
 
     async def _write(self, call: Callable[..., None], *words: Any) -> None:
-        """In a thread, and does not end before it, also where it is cancelled: it reads the caller's memory."""
+        """In a thread, and does not end before it does, also where it is cancelled: it reads the caller's
+        memory."""
         task = asyncio.get_running_loop().run_in_executor(None, call, *words)
         cancelled: asyncio.CancelledError | None = None
         while not task.done():
@@ -163,7 +173,9 @@ class RefractConnector(_Base):
                 kinds: Any = importlib.import_module("lmcache.v1.memory_management").MemoryFormat
                 torch: Any = importlib.import_module("torch")
                 wanted = torch.Size(shape), _dtype_of(dtype), kinds[fmt]
-            except (ValueError, KeyError) as error:
+                if dtype is not None and math.prod(shape) * wanted[1].itemsize != len(value) - front_bytes:
+                    raise ValueError(f"{len(value) - front_bytes} bytes are no {dtype} of shape {shape}")
+            except (ValueError, KeyError, RecursionError) as error:
                 _log.warning("a chunk is passed over: %s", error)
                 return None
         taken = self.local_cpu_backend.allocate(*wanted)

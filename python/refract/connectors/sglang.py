@@ -8,8 +8,8 @@
 It has been tested against a stand-in with HiCacheStorage's signatures, and has not run inside SGLang.
 
 Of the extra configuration it takes `address`, `secret_file` and `timeout` (seconds, 5), as refract.connect()
-does; `prefix` of the keys ("hicache"), to which model and ranks are added; and `ttl`, after how many seconds a
-page is gone (it stays: give the node a memory limit and an eviction policy, or this).
+does; `prefix` of the keys ("hicache"), to which model and ranks are added; and `ttl`, after how many seconds
+a page is gone (it stays: give the node a memory limit and an eviction policy, or this).
 
 HiCache's threads end by an exception and are not started again. So no call raises: what does not work is
 a page that is not there, and a warning of the logger 'refract.connectors.sglang'. Any thread may call.
@@ -57,7 +57,8 @@ def _prefix_of(config: Any, begin: str) -> str:
 
 
 def _places_of(pool: Any, host_indices: Any, number: int) -> list[list[tuple[int, int]]] | None:
-    """Where the pages of so many keys lie in the host's pool: for each (address, bytes), once or several times.
+    """Where the pages of so many keys lie in the host's pool: of each (address, bytes), once or several
+    times.
 
     None: the pool does not say, and pages are copied by its own calls. This is all that is known here of
     get_page_buffer_meta, which is no part of HiCacheStorage.
@@ -144,7 +145,8 @@ class HiCache(_Base):
         target_location: a tensor on the CPU, a writable buffer, or an address, whose bytes target_sizes
         says. Without one the page is returned as bytes.
         """
-        return self.batch_get([key], None if target_location is None else [target_location], [target_sizes])[0]
+        locations = None if target_location is None else [target_location]
+        return self.batch_get([key], locations, [target_sizes])[0]
 
     def set(
         self, key: str, value: Any = None, target_location: Any = None, target_sizes: Any = None
@@ -186,8 +188,8 @@ class HiCache(_Base):
         if values is None:
             values = [None] * len(keys)
         if locations is not None and sizes is not None:
-            pairs = zip(values, locations, sizes, strict=True)
-            values = [_target_of(location, size) if value is None else value for value, location, size in pairs]
+            places = [_target_of(*each) for each in zip(locations, sizes, strict=True)]
+            values = [place if value is None else value for value, place in zip(values, places, strict=True)]
         sources = [_source_of(value) for value in values]
         return all(self._put([self._name(key) for key in keys], sources))
 
