@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """refract.connectors.lmcache against a stand-in with RemoteConnector's signatures, over shm and tcp.
 
-LMCache itself is not run. Some 3 s. Usage: lmcache_test.py REFRACTD REFRACT FOLDER_OF_THE_PACKAGE [unittest arguments]
+LMCache itself is not run. Some 3 s.
+Usage: lmcache_test.py REFRACTD REFRACT FOLDER_OF_THE_PACKAGE [unittest arguments]
 """
 
 import asyncio

@@ -9,12 +9,12 @@ It has been tested against a stand-in with RemoteConnector's signatures, and has
 
 Of extra_config it takes `refract_address`, `refract_secret_file` and `refract_timeout` (seconds, 5), as
 refract.connect() does; `refract_prefix` of the keys ("lmcache/"); and `refract_ttl`, after how many seconds a
-chunk is gone (it stays: give the node a memory limit and an eviction policy, or this).
+chunk is gone (it stays; give the node `memory.eviction`, or this).
 
 Metadata and bytes lie in one entry (docs/formats/lmcache-chunk.md of the project), so that none is there
 without the other. Where the node's memory is mapped here, what reads does so in the event loop itself, at
-once and without a thread: one copy, from the node's memory into the memory object. What waits, puts and all reads
-over a network, does so in the loop's default executor.
+once and without a thread: one copy, from the node's memory into the memory object. What waits, puts and all
+reads over a network, does so in the loop's default executor.
 """
 
 from __future__ import annotations

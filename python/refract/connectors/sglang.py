@@ -9,7 +9,7 @@ It has been tested against a stand-in with HiCacheStorage's signatures, and has 
 
 Of the extra configuration it takes `address`, `secret_file` and `timeout` (seconds, 5), as refract.connect()
 does; `prefix` of the keys ("hicache"), to which model and ranks are added; and `ttl`, after how many seconds
-a page is gone (it stays: give the node a memory limit and an eviction policy, or this).
+a page is gone (it stays; give the node `memory.eviction`, or this).
 
 HiCache's threads end by an exception and are not started again. So no call raises: what does not work is
 a page that is not there, and a warning of the logger 'refract.connectors.sglang'. Any thread may call.
