@@ -105,6 +105,20 @@ def indices_of(*pages):
     return numpy.concatenate([numpy.arange(TOKENS) + page * TOKENS for page in pages])
 
 
+class Full:
+    """A client that stores no second part."""
+
+    def __init__(self, client):
+        self.client = client
+
+    def __getattr__(self, name):
+        return getattr(self.client, name)
+
+    def put_many(self, items, **options):
+        return [refract.NoSpace("full") if name.endswith("/1") else self.client.put(name, value, **options)
+                for name, value in items]
+
+
 class EachWay:
     is_tcp = False
 
@@ -182,6 +196,12 @@ class EachWay:
             self.assertEqual(storage.batch_get_v1(["a"], indices_of(1)), [False])
             self.assertEqual(storage.batch_set_v1(["a"], indices_of(0)), [True])
             self.assertEqual(storage.batch_get_v1(["a"], indices_of(1)), [True])
+
+    def test_a_page_of_which_a_part_cannot_be_stored_is_not_there(self):
+        storage = self.storage(self.filled(Pool(2)))
+        storage._client = Full(storage._client)
+        self.assertEqual(storage.batch_set_v1(["a", "b"], indices_of(0, 1)), [False, False])
+        self.assertEqual(storage.batch_exists(["a", "b"]), 0)
 
     def test_a_page_that_is_there_is_not_sent_again(self):
         storage = self.storage(self.filled(Pool(1)))

@@ -79,9 +79,10 @@ class Backend:
     """Gives memory objects, counts those that are not given back, and may be full."""
 
     def __init__(self):
-        self.live, self.room, self.is_wrong = 0, 1000, False
+        self.live, self.asked, self.room, self.is_wrong = 0, 0, 1000, False
 
     def allocate(self, shape, dtype, fmt):
+        self.asked += 1
         if self.live == self.room:
             return None
         self.live += 1
@@ -215,7 +216,7 @@ class EachWay:
                          [True, True, False, True])
         self.assertEqual([self.connector.exists_sync(key) for key in every], [True, True, False, True])
 
-    def test_a_value_that_lies_is_no_chunk_and_costs_no_memory_object(self):
+    def test_a_value_that_lies_is_no_chunk_and_asks_for_no_memory_object(self):
         self.put("a", self.chunk(torch.Size([1, 1, 1, 8])))
         sound = self.client.get("lmcache/a")
         self.assertIsNotNone(self.get("a"))
@@ -232,6 +233,7 @@ class EachWay:
         for lie in lies:
             self.client.put("lmcache/a", lie)
             self.assertIsNone(self.get("a"), lie)
+        self.assertEqual(self.backend.asked, live)
         chance = random.Random(7)
         for _ in range(300):
             lie = bytearray(sound)
@@ -388,6 +390,9 @@ class Shape(unittest.TestCase):
         front = module.front_of([1, 1, 1, 3], "uint8", "KV_2LTD", 3)
         self.assertEqual(front + b"red", chunk)
         self.assertEqual(module.parse_front(memoryview(chunk)), (128, [1, 1, 1, 3], "uint8", "KV_2LTD"))
+        for lie in (chunk[:-1], chunk + b"1", front_of_text(b" " * 5000 + chunk[24:75])):
+            with self.assertRaisesRegex(ValueError, "lengths"):
+                module.parse_front(memoryview(lie))
         self.assertIn(b'{"dtype":null', module.front_of([7], None, "BINARY_BUFFER", 7))
 
     def test_it_is_an_object_where_lmcache_is_not_there(self):
