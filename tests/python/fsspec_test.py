@@ -20,7 +20,7 @@ from setting import Node, Package, begin, environment, needs  # noqa: E402
 
 PROJECT = os.path.abspath(sys.argv.pop(4))
 begin()
-needs("fsspec", "pandas", "dask.dataframe")
+needs("fsspec", "pandas", "dask")
 import fsspec  # noqa: E402
 import numpy  # noqa: E402
 import pandas  # noqa: E402
@@ -258,7 +258,7 @@ class EachWay:
                 self.files.open("a", mode)
         self.assertEqual(self.client.get("a"), b"1")
         for name in ("a//b", "a///b", self.url + "a//b"):
-            for call in (self.files.open, self.files.ls, self.files.rm, self.files.isfile,
+            for call in (self.files.open, self.files.ls, self.files.rm, self.files.exists,
                          lambda name: self.files.open(name, "wb"),
                          lambda name: self.files.pipe_file(name, b"")):
                 with self.assertRaisesRegex(ValueError, "empty part"):
@@ -281,7 +281,7 @@ class EachWay:
 
     def test_what_does_not_list_does_not_look_at_all_keys(self):
         files = RefractFileSystem(address=self.address, skip_instance_cache=True)
-        files.client = counted = Counted(files.client)
+        files._client = counted = Counted(files.client)
         for number in range(50):
             files.pipe_file(f"d/{number}", b"1")
         with files.open("d/1") as file:
@@ -307,6 +307,27 @@ class EachWay:
         short = fsspec.filesystem("refract", address=self.address, ttl=100)
         short.pipe("c", b"1")
         self.assertTrue(90 < self.client.ttl("c") <= 100)
+
+    def test_a_child_of_a_fork_has_a_client_of_its_own(self):
+        self.files.pipe("a", b"1")
+        child = os.fork()
+        if child == 0:
+            os._exit(0 if self.files.cat("a") == b"1" and self.files.client.put("b", b"2") else 1)
+        self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), 0)
+        self.assertEqual(self.files.cat("b"), b"2")
+
+    def test_a_node_that_is_gone_is_no_file_that_is_missing(self):
+        with Node("--memory-limit", "64MiB", "--listen-address", "127.0.0.1:0") as node:
+            address = f"refract://{node.tcp_address}?transport=tcp" if self.is_tcp else node.socket
+            files = fsspec.filesystem("refract", address=address, timeout=0.2)
+            url = f"{files.unstrip_protocol('d/a')}"
+            with fsspec.open(url, "wb", timeout=0.2) as file:
+                file.write(b"1")
+            self.assertEqual(files.cat("d/a"), b"1")
+        for call in (files.ls, lambda name: files.pipe_file(name, b"1"),
+                     lambda name: files.exists(name + "/no")):
+            with self.assertRaises((ConnectionError, TimeoutError, refract.Indeterminate)):
+                call("d/a")
 
     def test_files_that_were_read_hold_nothing(self):
         self.client.put("a", bytes(100_000))

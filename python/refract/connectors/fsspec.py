@@ -178,7 +178,15 @@ class RefractFileSystem(fsspec.AbstractFileSystem):  # type: ignore[misc]
         super().__init__(**storage_options)
         self.address = os.fspath(address)
         self.ttl = ttl
-        self.client = refract.connect(address, secret_file=secret_file, timeout=timeout)
+        self._begin = lambda: refract.connect(address, secret_file=secret_file, timeout=timeout)
+        self._client, self._client_pid = self._begin(), os.getpid()
+
+    @property
+    def client(self) -> refract.Client:
+        """The refract.Client of this process: behind a fork another one than the parent's."""
+        if self._client_pid != os.getpid():
+            self._client, self._client_pid = self._begin(), os.getpid()
+        return self._client
 
     @classmethod
     def _strip_protocol(cls, path: Any) -> Any:
@@ -275,6 +283,18 @@ class RefractFileSystem(fsspec.AbstractFileSystem):  # type: ignore[misc]
         if name and next(self._below(name + "/"), None) is None:
             raise _no_file(name)
         return {"name": name, "size": 0, "type": "directory"}
+
+    def exists(self, path: Any, **_: Any) -> bool:
+        """Whether there is such a file or directory. Of what is no file, looks at all keys of the node."""
+        try:
+            self.info(path)
+        except FileNotFoundError:
+            return False
+        return True
+
+    def isdir(self, path: Any) -> bool:
+        """Whether there are files in it. Of what is no file, looks at all keys of the node."""
+        return self.exists(path) and not self.isfile(path)
 
     def isfile(self, path: Any) -> bool:
         """Whether there is such a key; looks at no other."""
