@@ -142,6 +142,7 @@ Task<Result<>> AsyncCalls::transaction(AsyncClient::Body body, TransactionOption
       ended = co_await validate(changes, effort.deadline_ns);
     }
     if (ended) co_return ran;
+    if (attempts.is_late(ended.code(), effort)) co_return fail(Code::kConflict);
     if (ended.code() != Code::kConflict) co_return ended;
     const std::optional<uint64_t> pause_ns = attempts.pause(shard.refresh_now());
     if (!pause_ns) co_return fail(Code::kConflict);

@@ -122,6 +122,7 @@ Result<> Client::run_transaction(const std::function<Result<>(Transaction&)>& bo
     // An error of the body counts if it had a true picture.
     const Result<> ended = ran ? commit(changes, effort) : validate(changes, effort.deadline_ns);
     if (ended) return ran;
+    if (attempts.is_late(ended.code(), effort)) return fail(Code::kConflict);
     if (ended.code() != Code::kConflict) return ended;
     const std::optional<uint64_t> pause_ns = attempts.pause(clock.now_ns());
     if (!pause_ns) return fail(Code::kConflict);

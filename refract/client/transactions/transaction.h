@@ -52,7 +52,7 @@ struct Effort;
 
 struct TransactionOptions {
   // Of all attempts together; then kConflict. Calls of the body have the client's own timeout. Where the body
-  // alone has taken so long, its commit is tried all the same, for as long again.
+  // alone has taken so long, its commit is tried all the same: each has half of the time at least.
   uint64_t timeout_ns = 5'000'000'000;
 };
 

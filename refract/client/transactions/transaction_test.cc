@@ -185,7 +185,7 @@ TEST_P(Transactions, without_an_end_of_conflicts_it_says_conflict_and_nothing_ch
         EXPECT_TRUE(other.put(key("busy"), "1"));
         return t.put(key("never"), "1");
       },
-      {.timeout_ns = 100 * kMillisecond_ns});
+      {.timeout_ns = 250 * kMillisecond_ns});
   EXPECT_EQ(ended.code(), Code::kConflict);
   EXPECT_EQ(client_.get(key("never")).code(), Code::kNotFound);
 }
