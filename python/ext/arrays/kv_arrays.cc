@@ -2,6 +2,7 @@
 // Arrays as values, in numpy's own form: put from where they lie, and read where the node has them.
 #include <array>
 #include <cstring>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -19,6 +20,35 @@ namespace {
 constexpr uint64_t kAlignedValueBytes = 4096;
 // Less than this is joined with its header here: a message has both.
 constexpr size_t kJoinedBytesMax = 16 * 1024;
+
+// From here on the owner takes an array from a reservation: one message, and two copies that each run alone.
+// In pieces both ends take turns by the message, which others on the CPUs make slow. What is longer than this
+// finds no memory that was kept.
+constexpr uint64_t kBuiltBytesMin = uint64_t{256} << 10;
+constexpr uint64_t kBuiltBytesMax = uint64_t{32} << 20;
+
+// Nothing: there is no such memory.
+std::optional<refract::Reservation> built(Client& client, const ArraySource& source) {
+  const std::span<const std::byte> header = std::as_bytes(std::span(source.header()));
+  const std::span<const std::byte> items = source.items();
+  Result<refract::Reservation> made = client.reserve(header.size() + items.size());
+  if (!made) return std::nullopt;
+  std::memcpy(made->bytes().data(), header.data(), header.size());
+  std::memcpy(made->bytes().data() + header.size(), items.data(), items.size());
+  return std::move(*made);
+}
+
+Result<uint64_t> put_large(Client& client, Bytes key, const ArraySource& source, PutOptions options) {
+  const uint64_t bytes = source.header().size() + source.items().size();
+  const bool is_long_enough = bytes >= kBuiltBytesMin && bytes <= kBuiltBytesMax;
+  // Over a network it would be a copy more.
+  if (is_long_enough && is_settled(client.exists_at_once(key).code())) {
+    const std::optional<refract::Reservation> memory = built(client, source);
+    if (memory) return client.put(key, *memory, options);
+  }
+  options.front = source.header();
+  return client.put(key, Bytes(source.items()), options);
+}
 
 [[noreturn]] void raise_malformed(PyObject* key) {
   raise({Code::kMalformed, "array of " + shown_key(key) + ": the value is no array in numpy's form",
@@ -78,19 +108,17 @@ PyObject* put_array(PyObject* self, PyObject* const* args, Py_ssize_t count, PyO
         taken("put_array", {args, count, names},
               std::array{"key", "array", "ttl", "if_absent", "if_version", "timeout"}, 2, 2);
     const Bytes bytes = key_of(key);
-    PutOptions options = put_options(ttl, if_absent, if_version);
+    const PutOptions options = put_options(ttl, if_absent, if_version);
     const ArraySource source(from);
     std::string joined;
-    Bytes value = Bytes(source.items());
-    if (source.header().size() + value.size() <= kJoinedBytesMax) {
-      joined.append(source.header()).append(value.text());
-      value = joined;
-    } else {
-      options.front = source.header();
+    if (source.header().size() + source.items().size() <= kJoinedBytesMax) {
+      joined.append(source.header()).append(Bytes(source.items()).text());
     }
     return PyLong_FromUnsignedLongLong(
-        asked<uint64_t>(self, "put_array", key, timeout_ms_of(timeout),
-                        [&](Client& client) { return client.put(bytes, value, options); }));
+        asked<uint64_t>(self, "put_array", key, timeout_ms_of(timeout), [&](Client& client) {
+          return joined.empty() ? put_large(client, bytes, source, options)
+                                : client.put(bytes, joined, options);
+        }));
   });
 }
 
