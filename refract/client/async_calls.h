@@ -45,6 +45,9 @@ class AsyncCalls {
   [[nodiscard]] runtime::Task<Result<View>> view(KeyOwner place);
   [[nodiscard]] runtime::Task<Result<Got>> exists(KeyOwner place);
   [[nodiscard]] runtime::Task<Result<ScanPage>> scan(uint64_t cursor, size_t keys_min = 128);
+  // By loads alone. kInvalidated, kCorrupt: ask the others.
+  [[nodiscard]] Result<View> view_by_loads(const KeyOwner& place);
+  [[nodiscard]] Result<Got> exists_by_loads(const KeyOwner& place);
   // `begun_ns`: when an attempt began that surely did nothing; 0: there was none.
   [[nodiscard]] runtime::Task<Result<uint64_t>> put(Bytes key, Bytes value, PutOptions options,
                                                     uint64_t begun_ns = 0);
@@ -64,6 +67,7 @@ class AsyncCalls {
   // All shards at once, each at its own pace.
   [[nodiscard]] runtime::Task<> multi_get(std::span<GetItem> items);
   [[nodiscard]] runtime::Task<> multi_put(std::span<PutItem> items);
+  [[nodiscard]] runtime::Task<> multi_exists(std::span<ExistsItem> items);
   [[nodiscard]] runtime::Task<Result<NodeStat>> stat();
   [[nodiscard]] runtime::Task<Result<Pong>> ping();               // The node's first shard.
   [[nodiscard]] runtime::Task<Result<ClusterMembers>> members();  // Likewise.
@@ -120,6 +124,9 @@ class AsyncCalls {
                                         uint64_t hash, View& view) noexcept;
   static void hold(View& view, Connection& connection, const Connection::Reader::Pinned& pinned) noexcept;
 
+  // The connection that reads of this place may use directly; counts one, and has the connections look every
+  // now and then, in which the shard's own turns see it. Or why there is none.
+  [[nodiscard]] Result<Connection*> reading_at(const KeyOwner& place);
   void note_read(Connection& connection, Bytes key) noexcept {
     if (++noted_reads_ >= notes_.due()) [[unlikely]]
       notes_.note(connection, key, noted_reads_);

@@ -397,6 +397,18 @@ Task<> AsyncCalls::look_by_calls(std::span<ExistsItem> items, std::span<const ui
   co_await team.run();
 }
 
+Task<> AsyncCalls::multi_exists(std::span<ExistsItem> items) {
+  std::vector<uint32_t> rest;
+  for (size_t i = 0; i < items.size(); ++i) {
+    items[i].result = exists_by_loads({.key = items[i].key});
+    const Code code = items[i].result.code();
+    if (code != Code::kInvalidated && code != Code::kCorrupt) continue;
+    items[i].result = fail(Code::kUnavailable);
+    rest.push_back(static_cast<uint32_t>(i));
+  }
+  if (!rest.empty()) co_await look_by_calls(items, rest);
+}
+
 Task<> AsyncCalls::multi_put(std::span<PutItem> items) {
   co_await peers_.know_nodes();
   for (int round = 0; round < kRounds; ++round) {

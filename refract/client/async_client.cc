@@ -228,6 +228,14 @@ Task<Result<Got>> AsyncClient::exists(Bytes key) {
   return calls_->exists({.key = key});
 }
 
+Result<View> AsyncClient::view_at_once(Bytes key) {
+  return calls_->view_by_loads({.key = key});
+}
+
+Result<Got> AsyncClient::exists_at_once(Bytes key) {
+  return calls_->exists_by_loads({.key = key});
+}
+
 Task<Result<ScanPage>> AsyncClient::scan(uint64_t cursor, size_t keys_min) {
   return calls_->scan(cursor, keys_min);
 }
@@ -246,6 +254,10 @@ Task<> AsyncClient::multi_get(std::span<GetItem> items) {
 
 Task<> AsyncClient::multi_put(std::span<PutItem> items) {
   return calls_->multi_put(items);
+}
+
+Task<> AsyncClient::multi_exists(std::span<ExistsItem> items) {
+  return calls_->multi_exists(items);
 }
 
 Task<Result<NodeStat>> AsyncClient::stat() {

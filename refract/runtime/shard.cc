@@ -4,10 +4,12 @@
 #include <sched.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/timerfd.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <limits>
 
@@ -44,6 +46,9 @@ timespec to_timespec(uint64_t ns) noexcept {
   return {.tv_sec = static_cast<time_t>(ns / kSecond_ns), .tv_nsec = static_cast<long>(ns % kSecond_ns)};
 }
 
+// Of run_ready(), while there is work: the loop has other work, too.
+constexpr int kPollsATurn = 16;
+
 bool watch_with(int epoll_fd, int fd) noexcept {
   epoll_event event = {};
   event.events = EPOLLIN | EPOLLRDHUP | static_cast<uint32_t>(EPOLLET);
@@ -62,6 +67,14 @@ bool wait_for_events(int epoll_fd, uint64_t timeout_ns) noexcept {
   const uint64_t ms =
       std::min<uint64_t>((timeout_ns - 1) / kMillisecond_ns + 1, std::numeric_limits<int>::max());
   return epoll_wait(epoll_fd, &event, 1, forever ? -1 : static_cast<int>(ms)) >= 0 || errno != EINTR;
+}
+
+// Reading what the events are about is the pollers' matter.
+void forget_events(int epoll_fd) noexcept {
+  std::array<epoll_event, 16> events;
+  const int full = static_cast<int>(events.size());
+  while (epoll_wait(epoll_fd, events.data(), full, 0) == full) {
+  }
 }
 
 }  // namespace
@@ -130,14 +143,17 @@ Shard::~Shard() {
   REFRACT_CHECK(std::ranges::all_of(pollers_, [](const Poller* poller) { return poller == nullptr; }));
   REFRACT_CHECK(timers_.empty());
   if (epoll_fd_ >= 0) close(epoll_fd_);
+  if (alarm_fd_ >= 0) close(alarm_fd_);
   if (wake_fd_ >= 0) close(wake_fd_);
 }
 
 void Shard::add(Poller& poller) noexcept {
+  if (is_asleep_elsewhere_) end_sleep();
   pollers_.push_back(&poller);
 }
 
 void Shard::remove(Poller& poller) noexcept {
+  if (is_asleep_elsewhere_) end_sleep();
   const auto found = std::ranges::find(pollers_, &poller);
   REFRACT_CHECK(found != pollers_.end());
   *found = nullptr;
@@ -303,22 +319,31 @@ bool Shard::may_sleep() noexcept {
 
 void Shard::try_to_sleep(uint64_t until_ns) noexcept {
   const bool may_be_woken = open_epoll();
+  polling_ = true;
+  if (begin_sleep()) sleep_in_kernel(until_ns, may_be_woken);
+  end_sleep();
+  polling_ = false;
+}
+
+// False: there is work. In both cases end_sleep() follows.
+bool Shard::begin_sleep() noexcept {
   // A caller of wake() after the exchange below sees this store, and writes to the descriptor.
   asleep_.store(true);
-  polling_ = true;
-  size_t asked = 0;
   bool nothing_to_do = true;
-  while (nothing_to_do && asked < pollers_.size()) {
-    Poller* const poller = pollers_[asked++];
+  pollers_asked_ = 0;
+  while (nothing_to_do && pollers_asked_ < pollers_.size()) {
+    Poller* const poller = pollers_[pollers_asked_++];
     if (poller != nullptr) nothing_to_do = poller->prepare_sleep();
   }
-  if (nothing_to_do && !wake_wanted_.exchange(false)) {
-    sleep_in_kernel(until_ns, may_be_woken);
-  }
-  for (size_t row = 0; row < asked; ++row) {
+  return nothing_to_do && !wake_wanted_.exchange(false);
+}
+
+void Shard::end_sleep() noexcept {
+  for (size_t row = 0; row < pollers_asked_; ++row) {
     if (pollers_[row] != nullptr) pollers_[row]->woke();
   }
-  polling_ = false;
+  pollers_asked_ = 0;
+  is_asleep_elsewhere_ = false;
   asleep_.store(false, std::memory_order_relaxed);
 }
 
@@ -341,6 +366,52 @@ void Shard::sleep_in_kernel(uint64_t until_ns, bool may_be_woken) noexcept {
     const timespec nap = to_timespec(std::min(timeout_ns, kNap_ns));
     if (nanosleep(&nap, nullptr) != 0) ask_due_ns_ = 0;
   }
+}
+
+int Shard::descriptor() noexcept {
+  if (!open_epoll()) return -1;
+  if (alarm_fd_ >= 0) return epoll_fd_;
+  const int alarm_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+  if (alarm_fd < 0) return -1;
+  if (!watch_with(epoll_fd_, alarm_fd)) {
+    close(alarm_fd);
+    return -1;
+  }
+  alarm_fd_ = alarm_fd;
+  return epoll_fd_;
+}
+
+bool Shard::run_ready() noexcept {
+  REFRACT_CHECK(!polling_ && alarm_fd_ >= 0);
+  if (is_asleep_elsewhere_) end_sleep();
+  // First of all: what comes after this makes the descriptor readable again, what came before is polled.
+  forget_events(epoll_fd_);
+  for (int turn = 0; turn < kPollsATurn; ++turn) {
+    look_soon();
+    if (poll_once() > 0) continue;
+    polling_ = true;
+    is_asleep_elsewhere_ = begin_sleep() && set_alarm();
+    polling_ = false;
+    if (!is_asleep_elsewhere_) end_sleep();
+    return !is_asleep_elsewhere_;
+  }
+  return true;
+}
+
+// Each setting is a call of the kernel, and most deadlines are never reached: an alarm that is early enough
+// stays, and rings for nothing. False: something is due.
+bool Shard::set_alarm() noexcept {
+  const uint64_t until_ns = next_timer_ns();
+  if (until_ns == kForever_ns) return true;
+  const uint64_t now_ns = refresh_now();
+  if (until_ns <= now_ns) return false;
+  if (now_ns < alarm_ns_ && alarm_ns_ <= until_ns) return true;
+  const uint64_t left_ns = clock_->runs_by_itself() ? until_ns - now_ns : kNap_ns;
+  const itimerspec alarm = {.it_interval = {}, .it_value = to_timespec(left_ns)};
+  // It fails for values that are none, which this one is not.
+  static_cast<void>(timerfd_settime(alarm_fd_, 0, &alarm, nullptr));
+  alarm_ns_ = clock_->runs_by_itself() ? until_ns : 0;
+  return true;
 }
 
 // The process may be out of descriptors; then the shard naps, and this is tried again before each nap.

@@ -24,25 +24,10 @@
 #include "refract/runtime/gate.h"
 #include "refract/runtime/op_table.h"
 #include "refract/runtime/poller.h"
+#include "refract/runtime/shard_options.h"
 #include "refract/runtime/task.h"
 
 namespace refract::runtime {
-
-// What a shard does instead of spinning and sleeping, where time is virtual.
-class Idler {
- public:
-  virtual ~Idler() = default;
-  // Nothing can be done before `until_ns` (kForever_ns: no timer, no deadline) unless something arrives.
-  // Moves time or the world forward. False: nothing will ever happen, so run_until gives up.
-  [[nodiscard]] virtual bool idle(uint64_t until_ns) noexcept = 0;
-};
-
-struct ShardOptions {
-  size_t ops_max = 4096;      // Operations in flight; beyond it they end with kOverloaded.
-  uint64_t spin_ns = 20'000;  // About what a wake-up across cores costs.
-  unsigned yield_count = 2;   // Turns given to others before sleeping.
-  Idler* idler = nullptr;     // Null: really wait. Must outlive the shard.
-};
 
 class REFRACT_API Shard {
  public:
@@ -119,6 +104,13 @@ class REFRACT_API Shard {
   [[nodiscard]] bool watch(int fd) noexcept;
   void unwatch(int fd) noexcept;
 
+  // For a thread with a loop of another kind, which calls run_ready() after each use of the shard and when
+  // this descriptor is readable, as timers and wake() make it, too. -1: the kernel has none left.
+  [[nodiscard]] int descriptor() noexcept;
+  // Does what can be done now. True: there is more, so call it again before the loop waits. False: the shard
+  // sleeps from now on, and whatever comes makes descriptor() readable. REQUIRES: that is not -1.
+  [[nodiscard]] bool run_ready() noexcept;
+
   // Times the shard really slept.
   [[nodiscard]] uint64_t sleep_count() const noexcept { return sleep_count_; }
 
@@ -146,6 +138,8 @@ class REFRACT_API Shard {
     idle_polls_ = 0;
     yields_ = 0;
     ask_due_ns_ = 0;
+    if (is_asleep_elsewhere_) [[unlikely]]
+      end_sleep();
     while (!done()) {
       if (poll_once() > 0) {
         idle_polls_ = 0;
@@ -170,6 +164,9 @@ class REFRACT_API Shard {
   [[nodiscard]] bool wait(uint64_t deadline_ns) noexcept;
   [[nodiscard]] bool may_sleep() noexcept;
   void try_to_sleep(uint64_t until_ns) noexcept;
+  [[nodiscard]] bool begin_sleep() noexcept;
+  void end_sleep() noexcept;
+  [[nodiscard]] bool set_alarm() noexcept;
   void sleep_in_kernel(uint64_t until_ns, bool may_be_woken) noexcept;
   [[nodiscard]] bool open_epoll() noexcept;
 
@@ -188,14 +185,18 @@ class REFRACT_API Shard {
   unsigned yields_ = 0;  // Since the last work.
   bool polling_ = false;
   bool pollers_removed_ = false;
-  std::vector<Poller*> pollers_;  // Null: removed during a poll.
-  std::vector<Timer> timers_;     // A heap.
+  size_t pollers_asked_ = 0;          // By begin_sleep(), until end_sleep().
+  bool is_asleep_elsewhere_ = false;  // In another loop: run_ready().
+  uint64_t alarm_ns_ = 0;             // What alarm_fd_ is set to. In the past: it has rung.
+  std::vector<Poller*> pollers_;      // Null: removed during a poll.
+  std::vector<Timer> timers_;         // A heap.
   uint64_t next_sequence_ = 1;
   uint64_t sleep_count_ = 0;
   Spawned* spawned_ = nullptr;  // The first of a list.
   Gate gate_;
   OpTable ops_;
   int epoll_fd_ = -1;
+  int alarm_fd_ = -1;
   std::atomic<int> wake_fd_ = -1;
   std::atomic<bool> asleep_ = false;
   std::atomic<bool> wake_wanted_ = false;
