@@ -70,7 +70,8 @@ class Inbox final : public Poller {
   void bring() noexcept {
     brought_.fetch_add(1);
     const uint64_t one = 1;
-    if (asleep_.load()) EXPECT_EQ(write(bell_, &one, sizeof(one)), static_cast<ssize_t>(sizeof(one)));
+    if (!asleep_.load()) return;
+    EXPECT_EQ(write(bell_, &one, sizeof(one)), static_cast<ssize_t>(sizeof(one)));
   }
   [[nodiscard]] uint64_t seen() const noexcept { return seen_; }
 
