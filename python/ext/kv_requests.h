@@ -31,7 +31,10 @@ namespace refract::python {
 // What all requests have: ask() of both clients, outcome() once it was asked, give_up() where it was ended
 // before, and has_failed(), for which a client may know more.
 //
-// is_long(): it copies so much that the GIL is let go of meanwhile.
+// is_long(): it copies so much that the GIL is let go of meanwhile. ends_by_itself(): aio/operation.h.
+
+// What surely goes in one message.
+inline constexpr uint64_t kOfOneMessage = 16 * 1024;
 
 // Of one key, whose outcome is T.
 template <typename T>
@@ -49,6 +52,7 @@ struct GetRequest : KeyRequest<Got> {
   GetRequest(const char* call, const Arguments& given);
   explicit GetRequest(const Arguments& given) : GetRequest("get", given) {}
 
+  [[nodiscard]] static bool ends_by_itself() noexcept { return true; }
   static constexpr Code kGivenUp = Code::kDeadlineExceeded;
   void give_up() noexcept { result = fail(kGivenUp); }
   [[nodiscard]] runtime::Task<> ask(AsyncClient& client);
@@ -81,6 +85,7 @@ struct PutRequest : KeyRequest<uint64_t> {
   explicit PutRequest(const Arguments& given);
 
   [[nodiscard]] bool is_long() const noexcept { return value.bytes().size() > kCopiedUnderLock; }
+  [[nodiscard]] bool ends_by_itself() const noexcept { return value.bytes().size() > kOfOneMessage; }
   static constexpr Code kGivenUp = Code::kIndeterminate;
   void give_up() noexcept { result = fail(kGivenUp); }
   void ask(Client& client) { result = client.put(bytes, value.bytes(), options); }
@@ -112,6 +117,7 @@ struct EraseRequest : KeyRequest<uint64_t> {
 // One change of a batch; its outcome is the version that it made.
 struct BatchRequest : KeyRequest<uint64_t> {
   [[nodiscard]] bool is_long() const noexcept { return value_bytes > kCopiedUnderLock; }
+  [[nodiscard]] bool ends_by_itself() const noexcept { return value_bytes > kOfOneMessage; }
   static constexpr Code kGivenUp = Code::kIndeterminate;
   void give_up() noexcept { result = fail(kGivenUp); }
   void ask(Client& client) { take(client.commit(batch)); }

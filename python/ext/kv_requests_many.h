@@ -39,6 +39,7 @@ struct ManyRequest {
 
   [[nodiscard]] static bool has_failed() noexcept { return false; }  // Each for itself.
   [[nodiscard]] static bool is_long() noexcept { return true; }
+  [[nodiscard]] static bool ends_by_itself() noexcept { return true; }
   // Of those that have no outcome.
   void give_up(Code code) noexcept {
     for (Item& item : items) {

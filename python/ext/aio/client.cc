@@ -178,6 +178,7 @@ class ScanPageOperation final : public Operation {
     page_ = fail(Code::kDeadlineExceeded);
     return Code::kDeadlineExceeded;
   }
+  [[nodiscard]] bool ends_by_itself() const noexcept override { return true; }
   [[nodiscard]] uint64_t timeout_ms() const noexcept override { return timeout_ms_; }
 
  private:
@@ -297,7 +298,8 @@ constexpr const char* kClientText =
     "where\n"
     "`timeout` of a call is over; then Indeterminate says so. A buffer that is put is held until its call "
     "has\n"
-    "ended, also where nothing awaits it.\n\n"
+    "ended, also where nothing awaits it any more: a long one is put to its end, or to the client's "
+    "timeout.\n\n"
     "It is good in the loop that connected it, and for the thread of that; elsewhere a call raises\n"
     "InvalidArgument, and Forked in a child of the process.";
 

@@ -38,6 +38,9 @@ class Operation {
   // It copies so much that the GIL is let go of meanwhile.
   [[nodiscard]] virtual bool is_long() const noexcept { return false; }
   [[nodiscard]] virtual uint64_t timeout_ms() const noexcept { return kForever_ms; }
+  // Dropped, it would leave something open at the owner for half a minute, as an upload that was begun, of
+  // which a connection has sixteen. So it ends by itself, though nothing waits for it any more.
+  [[nodiscard]] virtual bool ends_by_itself() const noexcept { return false; }
   // It has something to tell before its end.
   virtual void tell() {}
 
@@ -82,6 +85,10 @@ class Asking final : public Operation {
   }
   [[nodiscard]] bool is_long() const noexcept override {
     if constexpr (requires { request_.is_long(); }) return request_.is_long();
+    return false;
+  }
+  [[nodiscard]] bool ends_by_itself() const noexcept override {
+    if constexpr (requires { request_.ends_by_itself(); }) return request_.ends_by_itself();
     return false;
   }
   [[nodiscard]] uint64_t timeout_ms() const noexcept override {

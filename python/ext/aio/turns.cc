@@ -169,7 +169,13 @@ std::unique_ptr<Operation> Turns::take(uint64_t number) noexcept {
 void Turns::end(std::unique_ptr<Operation> operation) noexcept {
   if (operation == nullptr) return;
   operation->task_ = {};
-  if (operation->timer_) try_to([&] { operation->timer_.attr("cancel")(); });
+  forget(*operation);
+}
+
+// Nothing waits for it any more.
+void Turns::forget(Operation& operation) noexcept {
+  if (const py::object timer = std::exchange(operation.timer_, {})) try_to([&] { timer.attr("cancel")(); });
+  operation.call_ = {};
 }
 
 PyObject* Turns::settle(uint64_t number) {
@@ -218,6 +224,8 @@ void Turns::tell() {
         operation->tell();
       } else if (const py::object call = std::exchange(operation->call_, {}); call) {
         resolve(call, [&] { return settle(number); });
+      } else {
+        end(take(number));
       }
     }
   }
@@ -227,6 +235,10 @@ void Turns::drop(uint64_t number) {
   if (is_child()) return;
   if (is_running_) {
     dropped_.push_back(number);
+    return;
+  }
+  if (Operation* const left = find(number); left != nullptr && left->ends_by_itself()) {
+    forget(*left);
     return;
   }
   std::unique_ptr<Operation> operation = take(number);
@@ -261,10 +273,16 @@ void Turns::expire(uint64_t number) {
   Operation* const operation = find(number);
   if (operation == nullptr) return;
   if (is_running_) return;  // Only another thread's call: the loop's own thread is here.
-  operation->task_ = {};
-  (void)operation->give_up();
-  const py::object call = std::exchange(operation->call_, {});
-  if (call) resolve(call, [&] { return settle(number); });
+  const py::object call = operation->call_;
+  forget(*operation);
+  if (!operation->ends_by_itself()) operation->task_ = {};
+  if (call) {
+    resolve(call, [&] {
+      (void)operation->give_up();
+      return operation->outcome({Code::kOk, "", ""});
+    });
+  }
+  if (!operation->ends_by_itself()) end(take(number));
   try_to([&] { schedule(); });
   close_if_unused();
 }

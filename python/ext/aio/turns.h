@@ -81,7 +81,7 @@ class Turns {
   void count_read();
   // One turn, and what it brought is told.
   void turn();
-  // Ends it at once. What it had sent may be done or not.
+  // Ends it at once, or leaves it to itself. What it had sent may be done or not.
   void drop(uint64_t number);
   // Its own timeout is over.
   void expire(uint64_t number);
@@ -106,6 +106,7 @@ class Turns {
   void tell();
   [[nodiscard]] std::unique_ptr<Operation> take(uint64_t number) noexcept;
   static void end(std::unique_ptr<Operation> operation) noexcept;
+  static void forget(Operation& operation) noexcept;
   void fail_all(std::map<uint64_t, std::unique_ptr<Operation>>& operations) noexcept;
   void schedule();
   void close_if_unused();
