@@ -4,9 +4,9 @@
 
 Usage: aio_bench.py [BUILD] [ROUNDS]
 
-As kv_bench.py, whose server and figures these are: in turns, the median of the rounds, of a round the quickest
-of twenty batches for each side. Gets of one after the other are by the Unix socket, as there; a hundred at
-once are a hundred awaitables in one asyncio.gather(), over TCP on both sides. Needs scripts/setup bars, and
+As kv_bench.py, whose server and figures these are: in turns, the median of the rounds, of a round the
+quickest of twenty batches for each side. One call after the other is by the Unix socket, as there; a hundred
+at once are as many awaitables in one asyncio.gather(), over TCP on both sides. Needs scripts/setup bars, and
 `ninja -C BUILD refract_python refractd`.
 """
 

@@ -65,8 +65,8 @@ class Extension(unittest.TestCase):
 
 
 # What the client of asyncio has, and what it gives to the body of a transaction.
-AWAITED = """get get_versioned put erase exists cas ttl add scan get_many put_many exists_many transaction ping
-route close"""
+AWAITED = """get get_versioned put erase exists cas ttl add scan get_many put_many exists_many
+transaction ping route close"""
 AWAITED_INSIDE = "get get_many exists put erase add validate"
 # What a person writes, and mypy's words for what is wrong in it.
 PROGRAM = """
@@ -229,7 +229,9 @@ class Texts(unittest.TestCase):
                                  str(inspect.signature(getattr(other, name))), name)
 
     def test_asyncio_is_imported_by_those_that_need_it(self):
-        done = run_python("say('asyncio' in sys.modules, refract.aio.connect.__name__, 'asyncio' in sys.modules)")
+        done = run_python("""
+            say('asyncio' in sys.modules, refract.aio.connect.__name__, 'asyncio' in sys.modules)
+            """)
         self.assertEqual((done.returncode, done.stdout), (0, "False connect True\n"), done.stderr)
 
     def test_the_package_says_that_it_has_types(self):
@@ -252,8 +254,8 @@ class Texts(unittest.TestCase):
         for shown in ("get(self, /, key, default=Ellipsis, *, timeout=None)", "connect(address",
                       "does not leave the coroutine", "the entry is gone", "body has returned"):
             self.assertTrue(shown in text, shown)
-        for one in (refract.Client, refract.Transaction, aio.Client, aio.Transaction, aio.Call, objects.Client, objects.Object,
-                    objects.NewObject, objects.Subscription,
+        for one in (refract.Client, refract.Transaction, aio.Client, aio.Transaction, aio.Call,
+                    objects.Client, objects.Object, objects.NewObject, objects.Subscription,
                     plasma.PlasmaClient, plasma.ObjectID):
             for name, each in vars(one).items():
                 if not name.startswith("_"):
