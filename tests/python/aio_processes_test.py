@@ -206,6 +206,26 @@ class AioProcesses(unittest.TestCase):
         with refract.connect(self.node.socket) as client:
             self.assertEqual((wrong, client.get("sum")), ([], b"200"))
 
+    def test_another_thread_may_let_go_of_the_last_reference_while_the_loop_runs(self):
+        for new_loop in LOOPS:
+            for address in self.addresses:
+                kept, is_over = [], threading.Event()
+
+                async def work(address=address, kept=kept, is_over=is_over):
+                    client = await aio.connect(address)
+                    await client.put("a", b"1")
+                    kept.extend([client, os.listdir("/proc/self/fd")])
+                    del client
+                    await asyncio.to_thread(kept.pop, 0)
+                    while len(os.listdir("/proc/self/fd")) >= len(kept[0]):
+                        await asyncio.sleep(0.001)
+                    is_over.set()
+
+                thread = threading.Thread(target=lambda: run(work(), new_loop))
+                thread.start()
+                thread.join()
+                self.assertTrue(is_over.is_set())
+
     def test_loops_close_with_calls_under_way(self):
         with self.assertLogs("asyncio") as logs:
             self.close_loops()
@@ -296,8 +316,9 @@ async def begin():
                 await client.put("large", bytes(100_000), ttl=5)
                 for value in (client.get("a"), client.get("large"), client.get("none", None),
                               client.ttl("large"), client.get_versioned("a"), client.get_many(["a", "none"]),
-                              client.route(), client.put_many({"a": b"1"}), client.exists_many(["a"]), client.exists("a"),
-                              client.add("n"), client.ping(), client.transaction(self.read)):
+                              client.route(), client.put_many({"a": b"1"}), client.exists_many(["a"]),
+                              client.exists("a"), client.add("n"), client.ping(),
+                              client.transaction(self.read)):
                     await value
                 await client.cas("a", b"1", b"2")
                 async for _key in client.scan():
