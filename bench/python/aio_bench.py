@@ -4,23 +4,27 @@
 
 Usage: aio_bench.py [BUILD] [ROUNDS]
 
-As kv_bench.py, whose server and figures these are: in turns, the median of the rounds, of a round the
+As kv_bench.py: in turns, the median of the rounds, of a round the
 quickest of twenty batches for each side. One call after the other is by the Unix socket, as there; a hundred
 at once are as many awaitables in one asyncio.gather(), over TCP on both sides. Needs scripts/setup bars, and
 `ninja -C BUILD refract_python refractd`.
 """
 
 import asyncio
+import os
 import socket
 import sys
 import tempfile
 import time
 
-from kv_bench import KEYS, ROUNDS, VALUE, Figures, Node, RedisServer
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from sides import ROUNDS, Figures, Node, RedisServer  # noqa: E402
 
-import refract.aio
-from redis import asyncio as redis_aio
+import refract.aio  # noqa: E402
+from redis import asyncio as redis_aio  # noqa: E402
 
+VALUE = b"v" * 64
+KEYS = [f"key:{number}" for number in range(100)]
 BATCHES = 20
 AT_ONCE = KEYS[:100]
 

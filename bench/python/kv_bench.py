@@ -10,53 +10,19 @@ scripts/setup bars, and `ninja -C BUILD refract_python own_calls refractd`.
 """
 
 import os
-import shutil
-import statistics
 import subprocess
 import sys
 import tempfile
 import threading
 import time
-import timeit
 
-BUILD = os.path.abspath(sys.argv[1] if len(sys.argv) > 1 else "build")
-ROUNDS = int(sys.argv[2]) if len(sys.argv) > 2 else 11
-sys.path[:0] = [os.path.join(BUILD, "python"),
-                os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tests", "cli")]
-import redis  # noqa: E402
-from node import Node, Programs  # noqa: E402
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from sides import BUILD, MIB, ROUNDS, Figures, Node, RedisServer, us_of  # noqa: E402
+
 import refract  # noqa: E402
 
-Programs.refractd = os.path.join(BUILD, "bin", "refractd")
 VALUE = b"v" * 64
 KEYS = [f"key:{number}" for number in range(1_000)]
-MIB = 1 << 20
-
-
-class RedisServer:
-    """Debian's server, which has two names, on a socket of its own and without files. `port`: there, too."""
-
-    def __init__(self, folder, port=0):
-        self.socket = os.path.join(folder, "redis.sock")
-        executable = shutil.which("redis-server") or shutil.which("redis-check-rdb")
-        self.process = subprocess.Popen(
-            ["redis-server", "--port", str(port), "--unixsocket", self.socket, "--save", "", "--dir", folder],
-            executable=executable, stdout=subprocess.DEVNULL)
-        while not os.path.exists(self.socket):
-            time.sleep(0.01)
-
-    def __enter__(self):
-        return redis.Redis(unix_socket_path=self.socket)
-
-    def __exit__(self, *_):
-        self.process.terminate()
-        self.process.wait()
-
-
-def us_of(call, calls, batches=20):
-    """Of the quickest of some batches, since others use the machine, too."""
-    number = max(1, calls // batches)
-    return min(timeit.repeat(call, number=number, repeat=batches)) / number * 1e6
 
 
 def turns_of(seconds):
@@ -65,20 +31,6 @@ def turns_of(seconds):
     while time.perf_counter() < end:
         turns += 1
     return turns
-
-
-class Figures(dict):
-    def take(self, name, value):
-        self.setdefault(name, []).append(value)
-
-    def median(self, name):
-        return statistics.median(self[name])
-
-    def line(self, what, value, unit, ratio=None, bar=None):
-        text = f"{what:<46} {value:>10.2f} {unit:<4}"
-        if ratio is not None:
-            text += f" {ratio:>8.2f}  bar {bar}"
-        print(text)
 
 
 def measure(figures, client, other, node):

@@ -15,12 +15,10 @@ namespace py = pybind11;
 
 namespace {
 
-// Where nothing lies: numpy wants an address of nothing, too.
-constexpr std::array<std::byte, 1> kNothing{};
-
 py::bytes digest_of(const ObjectBuffer& self) {
-  // The object is held by `self`, which the caller holds.
   const Object& object = self.object();
+  // Another thread may release `self` meanwhile.
+  const std::shared_ptr<const void> keep = self.keep();
   const ObjectDigest digest = object.body().size() > kCopiedUnderLock
                                   ? without_gil([&] { return object.digest(); })
                                   : object.digest();
@@ -46,20 +44,21 @@ std::string text_of_buffer(const Buffer& self) {
 
 }  // namespace
 
-Buffer::Buffer(std::shared_ptr<const void> hold, std::span<const std::byte> bytes, bool is_copy) noexcept
-    : hold_(std::move(hold)), data_(bytes.data()), size_(bytes.size()), is_copy_(is_copy) {
-  if (size_ == 0) data_ = kNothing.data();
-}
+Buffer::Buffer(std::shared_ptr<const void> keep, std::span<const std::byte> bytes, bool is_copy)
+    : hold_(make_hold(std::move(keep), bytes, is_copy)),
+      data_(bytes.data()),
+      size_(bytes.size()),
+      is_copy_(is_copy) {}
 
 std::span<const std::byte> Buffer::bytes() const {
-  if (is_released_) raise_invalid("this buffer was released", "get the object again");
-  if (process_ != ::getpid()) raise(explain(Code::kForked, "a buffer"));
+  if (is_released_) raise_invalid("this buffer was released", "get it again");
+  refuse_in_child(forks_, "a buffer");
   return {data_, size_};
 }
 
 void Buffer::release() noexcept {
   is_released_ = true;
-  if (exports_ == 0) hold_.reset();
+  if (!is_a_base_) hold_ = py::object();
 }
 
 int Buffer::export_to(PyObject* self, Py_buffer* view, int flags) noexcept {
@@ -67,10 +66,11 @@ int Buffer::export_to(PyObject* self, Py_buffer* view, int flags) noexcept {
   try {
     auto& buffer = py::cast<Buffer&>(py::handle(self));
     const auto bytes = buffer.bytes();
-    // Refuses a writable view.
-    const int result = PyBuffer_FillInfo(view, self, const_cast<std::byte*>(bytes.data()),
-                                         static_cast<Py_ssize_t>(bytes.size()), /*readonly=*/1, flags);
-    if (result == 0) ++buffer.exports_;
+    const int result = fill_view(view, buffer.hold_, bytes, flags);
+    // So asks numpy.ndarray(buffer=...), which then refers to this object, and ends its view.
+    constexpr int kOfNumpy = PyBUF_ANY_CONTIGUOUS;
+    if (result == 0 && (flags & kOfNumpy) == kOfNumpy && (flags & PyBUF_FORMAT) == 0)
+      buffer.is_a_base_ = true;
     return result;
   } catch (py::error_already_set& error) {
     error.restore();
@@ -81,17 +81,15 @@ int Buffer::export_to(PyObject* self, Py_buffer* view, int flags) noexcept {
   return -1;
 }
 
-void Buffer::end_export(PyObject* self, Py_buffer* /*view*/) noexcept {
-  auto& buffer = py::cast<Buffer&>(py::handle(self));
-  if (--buffer.exports_ == 0 && buffer.is_released_) buffer.hold_.reset();
-}
+// Views refer to the hold; but numpy looks whether this is here (hold.cc).
+void Buffer::end_export(PyObject* /*self*/, Py_buffer* /*view*/) noexcept {}
 
 ObjectBuffer::ObjectBuffer(const std::shared_ptr<const Object>& object)
     : Buffer(object, object->body(), object->is_copy()), id_(object->id()), birth_(object->birth()) {}
 
 const Object& ObjectBuffer::object() const {
   (void)bytes();
-  return *static_cast<const Object*>(hold().get());
+  return *static_cast<const Object*>(keep().get());
 }
 
 py::object python_object(Object&& object) {
@@ -105,18 +103,19 @@ void add_buffers(py::module_& module) {
     type->as_buffer.bf_releasebuffer = &Buffer::end_export;
     type->ht_type.tp_as_buffer = &type->as_buffer;
   });
-  py::class_<Buffer>(module, "Buffer", slots,
-                     "Read-only bytes in the store's memory, or in this process's (is_copy).\n\n"
-                     "memoryview(buffer) and numpy.frombuffer(buffer, dtype) look at them without a copy.\n"
-                     "They stay as they are until the buffer and all that looks at it are gone, whatever\n"
-                     "becomes of the object, its client and the server.")
+  py::class_<Buffer>(
+      module, "Buffer", slots,
+      "Read-only bytes in the store's memory, or in this process's (is_copy).\n\n"
+      "memoryview(buffer) and numpy.frombuffer(buffer, dtype) look at them without a copy.\n"
+      "They stay as they are until the buffer and all that looks at it are gone, whatever\n"
+      "becomes of the object or the value, its client and the server. None of it can be written.")
       .def("__len__", &Buffer::size)
       .def_property_readonly("size", &Buffer::size, "How many bytes.")
       .def_property_readonly("nbytes", &Buffer::size, "How many bytes.")
-      .def_property_readonly(
-          "is_copy", &Buffer::is_copy,
-          "Whether the bytes are in this process's own memory, since the node is reached over "
-          "a network.")
+      .def_property_readonly("is_copy", &Buffer::is_copy,
+                             "Whether the bytes are in this process's own memory: since the node is reached "
+                             "over a network, they\n"
+                             "are few, or a value's pins are used up.")
       .def_property_readonly(
           "is_mutable", [](const Buffer&) { return false; }, "False.")
       .def(
@@ -128,7 +127,16 @@ void add_buffers(py::module_& module) {
       .def("__enter__", [](py::object self) { return self; })
       .def("__exit__", [](Buffer& self, const py::args&) { self.release(); })
       .def("__dlpack__", [](const Buffer&, const py::args&, const py::kwargs&) { refuse_dlpack(); })
+      // Of the CPU. Asked before the other, which then says what is wrong.
+      .def("__dlpack_device__", [](const Buffer&) { return py::make_tuple(1, 0); })
       .def("__repr__", &text_of_buffer);
+  py::class_<ViewBuffer, Buffer>(
+      module, "View", slots,
+      "A value of a key as it was when view() returned: a Buffer of its bytes. Later writes do not touch it.")
+      .def_property_readonly("version", &ViewBuffer::version, "What if_version takes.")
+      .def("__repr__", [](const ViewBuffer& self) {
+        return "<refract.View of " + std::to_string(self.size()) + " bytes>";
+      });
   py::class_<ObjectBuffer, Buffer>(module, "Object", slots, "A sealed object, held: a Buffer of its bytes.")
       .def_property_readonly("id", &ObjectBuffer::id, "Its id, as bytes.")
       .def_property_readonly("birth", &ObjectBuffer::birth, "Tells it from other objects of the same id.")
@@ -138,7 +146,8 @@ void add_buffers(py::module_& module) {
       .def(
           "metadata_buffer",
           [](const ObjectBuffer& self) {
-            return std::make_unique<Buffer>(self.hold(), self.object().metadata(), self.is_copy());
+            const auto metadata = self.object().metadata();
+            return std::make_unique<Buffer>(self.keep(), metadata, self.is_copy());
           },
           "metadata_buffer($self)\n--\n\nThe metadata as a Buffer, without a copy.")
       .def("digest", &digest_of,

@@ -1,17 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// Read-only bytes that something holds: an object's pin, or memory of this process. Python sees them by the
-// buffer protocol; whatever looks at them that way keeps them held.
+// Read-only bytes that something holds: a pin of an object or a value, or memory of this process. Python sees
+// them by the buffer protocol; whatever looks at them that way keeps them held (hold.h).
 //
 // Threads: the GIL is held in all of it.
 #pragma once
 
 #include <pybind11/pybind11.h>
-#include <unistd.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
+
+#include "python/ext/hold.h"
 
 #include "refract/client/objects.h"
 
@@ -19,8 +22,8 @@ namespace refract::python {
 
 class Buffer {
  public:
-  // `hold` keeps `bytes` where and as they are. `is_copy`: they are this process's own.
-  Buffer(std::shared_ptr<const void> hold, std::span<const std::byte> bytes, bool is_copy) noexcept;
+  // `keep` keeps `bytes` where and as they are. `is_copy`: they are this process's own.
+  Buffer(std::shared_ptr<const void> keep, std::span<const std::byte> bytes, bool is_copy);
   Buffer(const Buffer&) = delete;
   Buffer& operator=(const Buffer&) = delete;
   virtual ~Buffer() = default;
@@ -29,7 +32,8 @@ class Buffer {
   [[nodiscard]] std::span<const std::byte> bytes() const;
   [[nodiscard]] size_t size() const noexcept { return size_; }
   [[nodiscard]] bool is_copy() const noexcept { return is_copy_; }
-  [[nodiscard]] const std::shared_ptr<const void>& hold() const noexcept { return hold_; }
+  // REQUIRES: it was not released.
+  [[nodiscard]] const std::shared_ptr<const void>& keep() const noexcept { return hold_of(hold_).keep; }
   // Lets go now, or with the last view that there is.
   void release() noexcept;
 
@@ -38,13 +42,26 @@ class Buffer {
   static void end_export(PyObject* self, Py_buffer* view) noexcept;
 
  private:
-  std::shared_ptr<const void> hold_;
+  pybind11::object hold_;  // Null: let go of.
   const std::byte* data_;
   size_t size_;
   bool is_copy_;
   bool is_released_ = false;
-  Py_ssize_t exports_ = 0;
-  pid_t process_ = ::getpid();
+  bool is_a_base_ = false;  // An array may refer to this, without a view.
+  uint32_t forks_ = forks();
+};
+
+// A value of a key, as it was when it was asked for.
+class ViewBuffer final : public Buffer {
+ public:
+  ViewBuffer(std::shared_ptr<const void> keep, std::span<const std::byte> bytes, bool is_copy,
+             uint64_t version)
+      : Buffer(std::move(keep), bytes, is_copy), version_(version) {}
+
+  [[nodiscard]] uint64_t version() const noexcept { return version_; }
+
+ private:
+  uint64_t version_;
 };
 
 // A sealed object.

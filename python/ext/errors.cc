@@ -85,6 +85,8 @@ void add_errors(py::module_& module) {
     const py::dict content;
     content["code"] = std::string(known.text);
     content["retry"] = retry_text(known.retry);
+    // Of a value that is longer than its target.
+    if (row.code == Code::kTooLarge) content["value_bytes"] = py::none();
     const py::tuple bases = row.base == nullptr ? py::make_tuple(py::handle(error))
                                                 : py::make_tuple(py::handle(error), py::handle(row.base));
     std::string doc = std::string(known.text) + ": " + std::string(known.sentence) + ".";

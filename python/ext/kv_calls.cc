@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "python/ext/kv_link.h"
-#include "python/ext/kv_requests.h"
+#include "python/ext/requests/kv_requests.h"
 
 namespace refract::python {
 
@@ -18,7 +18,7 @@ namespace {
 constexpr uint64_t kCopiedByTeam = 4 * 1024 * 1024;
 
 // The value that the view has, or, where another came meanwhile, that.
-PyObject* copied_by_team(const SharedKv& held, Bytes key, const View& view) {
+PyObject* copied_by_team(const SharedKv& held, Bytes key, const Viewed& view) {
   const auto bytes = view.bytes();
   py::object object = py::reinterpret_steal<py::object>(
       PyBytes_FromStringAndSize(nullptr, static_cast<Py_ssize_t>(bytes.size())));
@@ -35,30 +35,19 @@ PyObject* copied_by_team(const SharedKv& held, Bytes key, const View& view) {
   return object.release().ptr();
 }
 
-// What the client was asked for, or how that failed, which it says itself where it is null.
-KvOutcome<View> viewed(PyObject* self, const GetRequest& request) {
-  const SharedKv& link = link_of(self, request.name);
-  KvOutcome<View> outcome{.result = link->client.view_at_once(request.bytes)};
-  if (outcome.result || is_settled_by_loads(outcome.result.code())) return outcome;
-  const SharedKv held = link;
-  return asked_for_outcome<View>(held, request.timeout_ms,
-                                 [&](Client& client) { return client.view(request.bytes); });
-}
-
 PyObject* got(PyObject* self, const GetRequest& request) {
-  const KvOutcome<View> outcome = viewed(self, request);
-  if (!outcome.result) return request.failed(outcome.result.code(), outcome.trouble);
-  const View& view = *outcome.result;
-  const bool is_for_team = view.bytes().size() >= kCopiedByTeam && !view.is_copy();
+  const std::optional<Viewed> view = viewed(self, request.name, request.key, request.timeout);
+  if (!view) return absent(request.name, request.key, request.instead);
+  const bool is_for_team = view->bytes().size() >= kCopiedByTeam && !view->is_copy();
   if (!is_for_team || request.is_versioned) [[likely]]
-    return request.found(view.bytes(), view.version());
-  return copied_by_team(SharedKv(link_of(self, request.name)), request.bytes, view);
+    return request.found(view->bytes(), view->version());
+  return copied_by_team(SharedKv(link_of(self, request.name)), request.bytes, *view);
 }
 
 PyObject* is_there(PyObject* self, ExistsRequest& request) {
   const SharedKv& link = link_of(self, ExistsRequest::kName);
   KvOutcome<Got> outcome{.result = link->client.exists_at_once(request.bytes)};
-  if (!outcome.result && !is_settled_by_loads(outcome.result.code())) {
+  if (!outcome.result && !is_settled(outcome.result.code())) {
     const SharedKv held = link;
     outcome = asked_for_outcome<Got>(held, request.timeout_ms,
                                      [&](Client& client) { return client.exists(request.bytes); });
@@ -68,6 +57,11 @@ PyObject* is_there(PyObject* self, ExistsRequest& request) {
 }
 
 }  // namespace
+
+PyObject* absent(const char* name, PyObject* key, PyObject* instead) {
+  if (instead == nullptr) raise(explain_call(name, key, Code::kNotFound, {Code::kOk, "", ""}));
+  return Py_NewRef(instead);
+}
 
 namespace kv {
 

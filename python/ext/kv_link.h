@@ -9,10 +9,15 @@
 
 #include <bit>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
+#include <utility>
 
 #include "python/ext/errors.h"
 #include "python/ext/kv_arguments.h"
+#include "python/ext/requests/kv_requests.h"
+#include "python/ext/requests/kv_requests_many.h"
 #include "python/ext/waiting.h"
 
 #include "refract/client/client.h"
@@ -39,6 +44,10 @@ struct KvOutcome {
   Report trouble{Code::kOk, "", ""};
 };
 
+// `call(Client&) -> Result<T>`, without the GIL. `about`: the key, for people; none: null.
+template <typename T, typename Call>
+T asked(PyObject* self, const char* name, PyObject* about, uint64_t timeout_ms, Call&& call);
+
 template <typename T, typename Call>
 KvOutcome<T> asked_for_outcome(const SharedKv& held, uint64_t timeout_ms, Call&& call) {
   return waited(held.get(), timeout_ms, [&] {
@@ -46,6 +55,14 @@ KvOutcome<T> asked_for_outcome(const SharedKv& held, uint64_t timeout_ms, Call&&
     if (!outcome.result) outcome.trouble = held->client.trouble();
     return outcome;
   });
+}
+
+template <typename T, typename Call>
+T asked(PyObject* self, const char* name, PyObject* about, uint64_t timeout_ms, Call&& call) {
+  const SharedKv held = link_of(self, name);
+  KvOutcome<T> outcome = asked_for_outcome<T>(held, timeout_ms, std::forward<Call>(call));
+  if (!outcome.result) raise(explain_call(name, about, outcome.result.code(), outcome.trouble));
+  return std::move(*outcome.result);
 }
 
 // A whole call: kv_requests.h. What was raised is set.
@@ -68,6 +85,39 @@ template <auto kFunction>
   return std::bit_cast<PyCFunction>(kFunction);
 }
 
+// A value as it was at one moment: held in the node's memory, or a copy.
+class Viewed {
+ public:
+  explicit Viewed(View&& view) noexcept : view_(std::move(view)) {}
+  Viewed(std::shared_ptr<const std::byte> copy, const Got& got) noexcept
+      : copy_(std::move(copy)), got_(got) {}
+
+  [[nodiscard]] std::span<const std::byte> bytes() const noexcept {
+    return copy_ == nullptr ? view_.bytes() : std::span{copy_.get(), got_.value_bytes};
+  }
+  [[nodiscard]] uint64_t version() const noexcept {
+    return copy_ == nullptr ? view_.version() : got_.version;
+  }
+  [[nodiscard]] bool is_copy() const noexcept { return copy_ != nullptr || view_.is_copy(); }
+  // What keeps the bytes, which may lie elsewhere then.
+  struct Kept {
+    std::shared_ptr<const void> keep;
+    std::span<const std::byte> bytes;
+  };
+  [[nodiscard]] Kept keep() &&;
+
+ private:
+  View view_;
+  std::shared_ptr<const std::byte> copy_;
+  Got got_;
+};
+// Nothing: there is no such entry. Raises what else a call comes to. Where the pins of this thread are used
+// up it is a copy.
+[[nodiscard]] std::optional<Viewed> viewed(PyObject* self, const char* name, PyObject* key,
+                                           PyObject* timeout);
+// The default, or the exception that says that there is no such entry.
+[[nodiscard]] PyObject* absent(const char* name, PyObject* key, PyObject* instead);
+
 // Calls of one key; of many; the others.
 namespace kv {
 PyObject* get(PyObject* self, PyObject* const* args, Py_ssize_t count, PyObject* names);
@@ -79,10 +129,18 @@ PyObject* cas(PyObject* self, PyObject* const* args, Py_ssize_t count, PyObject*
 PyObject* ttl(PyObject* self, PyObject* const* args, Py_ssize_t count, PyObject* names);
 PyObject* add(PyObject* self, PyObject* const* args, Py_ssize_t count, PyObject* names);
 int contains(PyObject* self, PyObject* key);
+PyObject* view(PyObject* self, PyObject* const* args, Py_ssize_t count, PyObject* names);
+PyObject* get_into(PyObject* self, PyObject* const* args, Py_ssize_t count, PyObject* names);
+PyObject* array(PyObject* self, PyObject* const* args, Py_ssize_t count, PyObject* names);
+PyObject* put_array(PyObject* self, PyObject* const* args, Py_ssize_t count, PyObject* names);
+PyObject* build(PyObject* self, PyObject* const* args, Py_ssize_t count, PyObject* names);
+PyObject* reserve(PyObject* self, PyObject* const* args, Py_ssize_t count, PyObject* names);
 
 PyObject* get_many(PyObject* self, PyObject* const* args, Py_ssize_t count, PyObject* names);
 PyObject* put_many(PyObject* self, PyObject* const* args, Py_ssize_t count, PyObject* names);
 PyObject* exists_many(PyObject* self, PyObject* const* args, Py_ssize_t count, PyObject* names);
+PyObject* get_many_into(PyObject* self, PyObject* const* args, Py_ssize_t count, PyObject* names);
+PyObject* prefix_exists(PyObject* self, PyObject* const* args, Py_ssize_t count, PyObject* names);
 PyObject* scan(PyObject* self, PyObject* const* args, Py_ssize_t count, PyObject* names);
 
 PyObject* transaction(PyObject* self, PyObject* const* args, Py_ssize_t count, PyObject* names);
@@ -94,6 +152,7 @@ PyObject* route(PyObject* self, PyObject* const* args, Py_ssize_t count, PyObjec
 void add_kv(pybind11::module_& module);
 void add_scan(pybind11::module_& module);
 void add_transaction(pybind11::module_& module);
+void add_building(pybind11::module_& module);
 // A type of these slots, made by nothing but the module's functions; the other one is among its names, too.
 [[nodiscard]] PyTypeObject* make_type(pybind11::module_& module, PyType_Spec& spec);
 PyTypeObject* add_type(pybind11::module_& module, PyType_Spec& spec);

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "python/ext/kv_link.h"
-#include "python/ext/kv_requests.h"
-#include "python/ext/kv_requests_many.h"
+#include "python/ext/requests/kv_requests.h"
+#include "python/ext/requests/kv_requests_many.h"
 
 namespace refract::python {
 

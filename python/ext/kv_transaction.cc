@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "python/ext/kv_link.h"
-#include "python/ext/kv_requests.h"
-#include "python/ext/kv_requests_inside.h"
-#include "python/ext/kv_texts.h"
+#include "python/ext/requests/kv_requests.h"
+#include "python/ext/requests/kv_requests_inside.h"
+#include "python/ext/requests/kv_texts.h"
 
 namespace refract::python {
 

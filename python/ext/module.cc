@@ -6,6 +6,7 @@
 #include "python/ext/buffer.h"
 #include "python/ext/creation.h"
 #include "python/ext/errors.h"
+#include "python/ext/hold.h"
 #include "python/ext/kv_link.h"
 #include "python/ext/objects_client.h"
 
@@ -15,6 +16,7 @@ PYBIND11_MODULE(_refract, module) {
   options.disable_function_signatures();
   module.doc() = "What refract is made of; import refract, refract.objects or refract.plasma.";
   refract::python::add_errors(module);
+  refract::python::add_hold(module);
   refract::python::add_buffers(module);
   refract::python::add_creation(module);
   refract::python::add_objects(module);

@@ -46,7 +46,7 @@ py::object value_of(const ObjectBuffer& object) {
            "get() has its bytes"});
   }
   const auto slice = [&](std::span<const std::byte> bytes) {
-    return py::cast(std::make_unique<Buffer>(object.hold(), bytes, object.is_copy()));
+    return py::cast(std::make_unique<Buffer>(object.keep(), bytes, object.is_copy()));
   };
   py::list buffers;
   for (const auto& bytes : parts->buffers) buffers.append(slice(bytes));

@@ -18,6 +18,12 @@
 
     client.transaction(move)
 
+    client.put_array("weights", numpy.zeros((1024, 1024)))      # In numpy's own form.
+    client.array("weights")                             # Read-only, in the node's memory: nothing is copied.
+    client.get_into("weights", bytearray(9_000_000))    # Or a tensor, or (address, bytes).
+    with client.build("frame", (1080, 1920), "u1") as a:        # Put at the end, from where it was built.
+        a[...] = 0
+
 `refract.aio` has the same calls for asyncio: `client = await refract.aio.connect()`, `await client.get("a")`.
 
 `refract.objects` has the objects of a node, which are shared without a copy:
@@ -42,6 +48,7 @@ from refract._refract import (
     AccessDenied,
     Away,
     Buffer,
+    Build,
     Cancelled,
     Client,
     CompareFailed,
@@ -60,12 +67,14 @@ from refract._refract import (
     NotFound,
     Overloaded,
     ReadOnly,
+    Reservation,
     SystemRefused,
     TooLarge,
     Transaction,
     Unavailable,
     Unsupported,
     VersionMismatch,
+    View,
     WrongShard,
     connect,
 )
@@ -78,6 +87,7 @@ __all__ = [
     "AccessDenied",
     "Away",
     "Buffer",
+    "Build",
     "Cancelled",
     "Client",
     "CompareFailed",
@@ -97,6 +107,7 @@ __all__ = [
     "Overloaded",
     "Pong",
     "ReadOnly",
+    "Reservation",
     "Route",
     "SystemRefused",
     "TooLarge",
@@ -105,6 +116,7 @@ __all__ = [
     "Unsupported",
     "VersionMismatch",
     "Versioned",
+    "View",
     "WrongShard",
     "connect",
 ]

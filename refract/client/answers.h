@@ -2,9 +2,11 @@
 // Between the public header's types and those of the layers below, for the blocking and the coroutine form.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "refract/base/units.h"
 #include "refract/client/async_client.h"
@@ -100,12 +102,14 @@ class Sink final : public kv::ValueSink {
           .if_version = options.if_version,
           .ttl_ns = options.ttl_ns,
           .attempt = attempt,
-          .shared = options.built_in == nullptr ? nullptr : options.built_in->buffer()};
+          .shared = options.built_in == nullptr ? nullptr : options.built_in->buffer(),
+          .front = options.front};
 }
 
 // kInvalidArgument, kTooLarge, or kOk.
 [[nodiscard]] inline Code check_put(const Bytes& key, const PutOptions& options) noexcept {
   if (options.if_absent && options.if_version != 0) return Code::kInvalidArgument;
+  if (options.built_in != nullptr && !options.front.empty()) return Code::kInvalidArgument;
   return check_key(key);
 }
 
@@ -146,6 +150,44 @@ class Write {
 
   kv::RpcAttempt attempt_;
   bool is_programs_ = false;  // The identity is, so that the program can repeat the write.
+};
+
+// How many of some keys are there up to the first that is not: asked in rounds, each twice as long as the
+// last one, so that no more messages are sent than twice what is needed.
+class PrefixRounds {
+ public:
+  explicit PrefixRounds(std::span<const Bytes> keys) noexcept : keys_(keys) {}
+
+  [[nodiscard]] bool is_over() const noexcept { return is_over_ || found_ == keys_.size(); }
+  // What is to be looked at.
+  [[nodiscard]] std::span<ExistsItem> next() {
+    items_.clear();
+    for (const Bytes& key : keys_.subspan(found_, std::min(width_, keys_.size() - found_))) {
+      items_.push_back({.key = key});
+    }
+    width_ *= 2;
+    return items_;
+  }
+  // What has come of it.
+  void take() noexcept {
+    for (const ExistsItem& item : items_) {
+      is_over_ = !item.result;
+      if (is_over_) code_ = item.result.code() == Code::kNotFound ? Code::kOk : item.result.code();
+      if (is_over_) return;
+      ++found_;
+    }
+  }
+  [[nodiscard]] Result<size_t> result() const noexcept {
+    return code_ == Code::kOk ? Result<size_t>(found_) : fail(code_);
+  }
+
+ private:
+  std::span<const Bytes> keys_;
+  std::vector<ExistsItem> items_;
+  size_t width_ = 64;
+  size_t found_ = 0;
+  bool is_over_ = false;
+  Code code_ = Code::kOk;
 };
 
 // REQUIRES, for these: the connection has a reader.

@@ -84,12 +84,16 @@ Task<> stat_of_shard(Peers& peers, uint32_t shard, NodeStat& sum, Code& code, kv
 
 }  // namespace
 
-Result<Connection*> AsyncCalls::reading_at(const KeyOwner& place) {
-  if (peers_.is_child()) [[unlikely]]
-    return fail(Code::kForked);
-  if (const Code code = check_key(place.key.bytes()); code != Code::kOk) return fail(code);
+// The connection whose reader has the key; null: there is none, and `code` says what to do.
+Connection* AsyncCalls::reading_at(const KeyOwner& place, Code& code) {
+  code = peers_.is_child() ? Code::kForked : check_key(place.key.bytes());
+  if (code != Code::kOk) [[unlikely]]
+    return nullptr;
   Connection* connection = peers_.at(place);
-  if (connection == nullptr || connection->reader() == nullptr) return fail(Code::kInvalidated);
+  if (connection == nullptr || connection->reader() == nullptr) {
+    code = Code::kInvalidated;
+    return nullptr;
+  }
   // The shard's own turns poll the connections; this only has them look at what tells that a node has gone.
   if (++reads_ % kReadsPerLook == 0 || connection->is_node_stopping()) peers_.look_around();
   note_read(*connection, place.key.bytes());
@@ -97,27 +101,25 @@ Result<Connection*> AsyncCalls::reading_at(const KeyOwner& place) {
 }
 
 Code AsyncCalls::get_directly(const KeyOwner& place, const Room& room, Got& got) {
-  const Result<Connection*> connection = reading_at(place);
-  if (!connection) return connection.code();
-  return read_value(**connection, place.key, room, got);
+  Code code = Code::kOk;
+  Connection* const connection = reading_at(place, code);
+  return connection == nullptr ? code : read_value(*connection, place.key, room, got);
+}
+
+Code AsyncCalls::look_directly(const KeyOwner& place, Got& got) {
+  Code code = Code::kOk;
+  Connection* const connection = reading_at(place, code);
+  return connection == nullptr ? code : look_at_entry(*connection, place.key, got);
 }
 
 Result<View> AsyncCalls::view_by_loads(const KeyOwner& place) {
-  const Result<Connection*> connection = reading_at(place);
-  if (!connection) return fail(connection.code());
+  Code code = Code::kOk;
+  Connection* const connection = reading_at(place, code);
+  if (connection == nullptr) return fail(code);
   Result<View> view(std::in_place);
-  const Code code = view_directly(**connection, place.key, *view);
+  code = view_directly(*connection, place.key, *view);
   if (code != Code::kOk) return fail(code);
   return view;
-}
-
-Result<Got> AsyncCalls::exists_by_loads(const KeyOwner& place) {
-  const Result<Connection*> connection = reading_at(place);
-  if (!connection) return fail(connection.code());
-  Got got;
-  const Code code = look_at_entry(**connection, place.key, got);
-  if (code != Code::kOk) return fail(code);
-  return got;
 }
 
 Task<Result<Got>> AsyncCalls::get_slowly(KeyOwner place, Room room, uint64_t begun_ns) {

@@ -45,9 +45,6 @@ class AsyncCalls {
   [[nodiscard]] runtime::Task<Result<View>> view(KeyOwner place);
   [[nodiscard]] runtime::Task<Result<Got>> exists(KeyOwner place);
   [[nodiscard]] runtime::Task<Result<ScanPage>> scan(uint64_t cursor, size_t keys_min = 128);
-  // By loads alone. kInvalidated, kCorrupt: ask the others.
-  [[nodiscard]] Result<View> view_by_loads(const KeyOwner& place);
-  [[nodiscard]] Result<Got> exists_by_loads(const KeyOwner& place);
   // `begun_ns`: when an attempt began that surely did nothing; 0: there was none.
   [[nodiscard]] runtime::Task<Result<uint64_t>> put(Bytes key, Bytes value, PutOptions options,
                                                     uint64_t begun_ns = 0);
@@ -66,8 +63,10 @@ class AsyncCalls {
   [[nodiscard]] runtime::Task<> hold_reads(txn::Changes& changes, txn::Effort& effort, uint64_t deadline_ns);
   // All shards at once, each at its own pace.
   [[nodiscard]] runtime::Task<> multi_get(std::span<GetItem> items);
+  [[nodiscard]] runtime::Task<> multi_get_into(std::span<GetIntoItem> items);
   [[nodiscard]] runtime::Task<> multi_put(std::span<PutItem> items);
   [[nodiscard]] runtime::Task<> multi_exists(std::span<ExistsItem> items);
+  [[nodiscard]] runtime::Task<Result<size_t>> prefix_exists(std::span<const Bytes> keys);
   [[nodiscard]] runtime::Task<Result<NodeStat>> stat();
   [[nodiscard]] runtime::Task<Result<Pong>> ping();               // The node's first shard.
   [[nodiscard]] runtime::Task<Result<ClusterMembers>> members();  // Likewise.
@@ -82,6 +81,9 @@ class AsyncCalls {
   [[nodiscard]] const Peers& peers() const noexcept { return peers_; }
   // kInvalidated, kCorrupt: go on with get_slowly.
   [[nodiscard]] Code get_directly(const KeyOwner& place, const Room& room, Got& got);
+  [[nodiscard]] Code look_directly(const KeyOwner& place, Got& got);
+  // The same of a view.
+  [[nodiscard]] Result<View> view_by_loads(const KeyOwner& place);
   // `begun_ns`: when an attempt began that has failed already; 0: there was none.
   [[nodiscard]] runtime::Task<Result<Got>> get_slowly(KeyOwner place, Room room, uint64_t begun_ns = 0);
   // What view_at_once() does not settle. REQUIRES: the connection has a reader. kInvalidated, kCorrupt: try
@@ -103,12 +105,13 @@ class AsyncCalls {
                                                        Write& write, uint64_t begun_ns = 0);
   // Those of several keys whose shards answer directly; the others are left to `rest`, as indices.
   void get_directly(std::span<GetItem> items, std::vector<uint32_t>& rest);
-  // The same where keys are routed by their slots, and there are several shards.
-  [[gnu::noinline]] void get_by_slot(std::span<GetItem> items, std::vector<uint32_t>& rest);
+  void get_directly(std::span<GetIntoItem> items, std::vector<uint32_t>& rest);
   [[nodiscard]] runtime::Task<> get_by_calls(std::span<GetItem> items, std::span<const uint32_t> which);
+  [[nodiscard]] runtime::Task<> get_by_calls(std::span<GetIntoItem> items, std::span<const uint32_t> which);
   [[nodiscard]] runtime::Task<> look_by_calls(std::span<ExistsItem> items, std::span<const uint32_t> which);
 
  private:
+  template <typename Item>
   struct ShardGets;
   struct ShardPuts;
   struct Looks;
@@ -124,21 +127,29 @@ class AsyncCalls {
                                         uint64_t hash, View& view) noexcept;
   static void hold(View& view, Connection& connection, const Connection::Reader::Pinned& pinned) noexcept;
 
-  // The connection that reads of this place may use directly; counts one, and has the connections look every
-  // now and then, in which the shard's own turns see it. Or why there is none.
-  [[nodiscard]] Result<Connection*> reading_at(const KeyOwner& place);
   void note_read(Connection& connection, Bytes key) noexcept {
     if (++noted_reads_ >= notes_.due()) [[unlikely]]
       notes_.note(connection, key, noted_reads_);
   }
-  template <typename Readers>
+  [[nodiscard]] Connection* reading_at(const KeyOwner& place, Code& code);
+  template <typename Readers, typename Item>
   class StagedGets;
+  template <typename Item>
+  void read_directly(std::span<Item> items, std::vector<uint32_t>& rest);
+  // The same where keys are routed by their slots, and there are several shards.
+  template <typename Item>
+  [[gnu::noinline]] void read_by_slot(std::span<Item> items, std::vector<uint32_t>& rest);
+  template <typename Item>
+  [[nodiscard]] runtime::Task<> read_many(std::span<Item> items);
+  template <typename Item>
+  [[nodiscard]] runtime::Task<> ask_shards(std::span<Item> items, std::span<const uint32_t> which);
   // All at once.
   template <typename Job>
   [[nodiscard]] runtime::Task<> run(std::vector<Job>& jobs, runtime::Task<> (AsyncCalls::*work)(Job&));
   [[nodiscard]] runtime::Task<Result<>> ask_owners(kv::RpcBatch& batch);
   [[nodiscard]] runtime::Task<Result<>> change_over_shards(kv::RpcBatch& batch, txn::Effort& effort);
-  [[nodiscard]] runtime::Task<> get_of_shard(ShardGets& job);
+  template <typename Item>
+  [[nodiscard]] runtime::Task<> get_of_shard(ShardGets<Item>& job);
   [[nodiscard]] runtime::Task<> put_of_shard(ShardPuts& job);
   [[nodiscard]] runtime::Task<> look_in_turn(Looks& looks);
 

@@ -79,28 +79,46 @@ struct ReaderOfSlots {
   }
 };
 
+// Where the value of an item goes. One that has a buffer is told how long the value is.
+struct ItemRoom {
+  GetIntoItem* item;
+
+  std::byte* operator()(uint64_t bytes) const noexcept {
+    item->value_bytes = bytes;
+    return BufferRoom{item->buffer}(bytes);
+  }
+};
+StringRoom room_of(GetItem& item) noexcept {
+  return {&item.value};
+}
+ItemRoom room_of(GetIntoItem& item) noexcept {
+  return {&item};
+}
+template <typename Item>
+using RoomOf = decltype(room_of(std::declval<Item&>()));
+
 }  // namespace
 
 // The reads of one call, each in the stages of kv/direct/quick_reader.h. Keys of shards without a reader are
 // left to calls.
-template <typename Readers>
+template <typename Readers, typename Item>
 class AsyncCalls::StagedGets {
  public:
-  StagedGets(AsyncCalls& calls, std::span<GetItem> items, const Readers& readers,
+  StagedGets(AsyncCalls& calls, std::span<Item> items, const Readers& readers,
              std::vector<uint32_t>& rest) noexcept
       : calls_(calls), items_(items), readers_(readers), rest_(rest) {}
 
   void run() {
     const size_t block = items_.size() > kShortCall ? kBlock : kShortCall;
     for (size_t begin = 0; begin < items_.size() + (kStages - 1) * block; begin += block) {
-      each(begin, block, [&](GetItem& item, Ahead& ahead) { fetch_bucket(item, ahead); });
-      each(begin - block, block, [&](GetItem& /*item*/, Ahead& ahead) {
+      each(begin, block, [&](Item& item, Ahead& ahead) { fetch_bucket(item, ahead); });
+      each(begin - block, block, [&](Item& /*item*/, Ahead& ahead) {
         if (readers_.has(ahead.hash, ahead)) readers_.of(ahead.hash, ahead).reader->fetch_buffer(ahead);
       });
-      each(begin - 2 * block, block, [&](GetItem& /*item*/, Ahead& ahead) {
+      each(begin - 2 * block, block, [&](Item& /*item*/, Ahead& ahead) {
         if (readers_.has(ahead.hash, ahead)) readers_.of(ahead.hash, ahead).reader->fetch_behind(ahead);
       });
-      each(begin - 3 * block, block, [&](GetItem& item, Ahead& ahead) { read(item, ahead); });
+      each(begin - 3 * block, block, [&](Item& item, Ahead& ahead) { read(item, ahead); });
     }
   }
 
@@ -109,15 +127,15 @@ class AsyncCalls::StagedGets {
   template <typename Work>
   [[gnu::always_inline]] void each(size_t begin, size_t block, Work work) {
     if (begin >= items_.size()) return;
-    const std::span<GetItem> items = items_.subspan(begin, std::min(block, items_.size() - begin));
+    const std::span<Item> items = items_.subspan(begin, std::min(block, items_.size() - begin));
     Ahead* ahead = &calls_.aheads_[begin % calls_.aheads_.size()];
-    for (GetItem& item : items) work(item, *ahead++);
+    for (Item& item : items) work(item, *ahead++);
   }
   [[gnu::flatten]] uint64_t hash_of(const Bytes& key, const Ahead& ahead) const noexcept {
     return hash_key(key, readers_.hash_seed(ahead));
   }
 
-  [[gnu::always_inline]] void fetch_bucket(const GetItem& item, Ahead& ahead) {
+  [[gnu::always_inline]] void fetch_bucket(const Item& item, Ahead& ahead) {
     readers_.begin(item.key, ahead);
     const uint64_t hash = hash_of(item.key, ahead);
     if (readers_.has(hash, ahead)) {
@@ -126,12 +144,12 @@ class AsyncCalls::StagedGets {
       ahead.hash = hash;
     }
   }
-  [[gnu::always_inline]] void read(GetItem& item, const Ahead& ahead) {
+  [[gnu::always_inline]] void read(Item& item, const Ahead& ahead) {
     if (item.key.size() - 1 < kv::kKeyBytesMax && readers_.has(ahead.hash, ahead)) [[likely]] {
       const auto& way = readers_.of(ahead.hash, ahead);
       calls_.note_read(*way.connection, item.key);
       kv::Found found;
-      const StringRoom room{&item.value};
+      const RoomOf<Item> room = room_of(item);
       if (way.reader->get_at_once(ahead, item.key, room, found)) [[likely]] {
         Got& got = item.result ? *item.result : item.result.emplace();
         got = got_of(found);
@@ -141,31 +159,33 @@ class AsyncCalls::StagedGets {
     if (!read_again(item, ahead.hash, ahead)) rest_.push_back(static_cast<uint32_t>(&item - items_.data()));
   }
   // False: ask the key's shard.
-  [[nodiscard, gnu::noinline, gnu::cold]] bool read_again(GetItem& item, uint64_t hash, const Ahead& ahead) {
+  [[nodiscard, gnu::noinline, gnu::cold]] bool read_again(Item& item, uint64_t hash, const Ahead& ahead) {
     if (const Code code = check_key(item.key); code != Code::kOk) {
       item.result = fail(code);
       return true;
     }
     if (!readers_.has(hash, ahead)) return false;
-    const kv::Found found = readers_.of(hash, ahead).reader->get(item.key, hash, StringRoom{&item.value});
+    const kv::Found found = readers_.of(hash, ahead).reader->get(item.key, hash, room_of(item));
     item.result = found.code == Code::kOk ? Result<Got>(got_of(found)) : fail(found.code);
     return found.code != Code::kInvalidated && found.code != Code::kCorrupt;
   }
 
   AsyncCalls& calls_;
-  const std::span<GetItem> items_;
+  const std::span<Item> items_;
   const Readers readers_;
   std::vector<uint32_t>& rest_;
 };
 
-void AsyncCalls::get_directly(std::span<GetItem> items, std::vector<uint32_t>& rest) {
+template <typename Item>
+void AsyncCalls::read_directly(std::span<Item> items, std::vector<uint32_t>& rest) {
   static_assert(std::tuple_size_v<decltype(aheads_)> == kStages * kBlock && kShortCall <= kStages * kBlock);
   const ShortWays& ways = peers_.short_ways();
   if (ways.reader != nullptr) [[likely]] {
     ways.reader->begin();
-    return StagedGets(*this, items, OneReader{{ways.reader, ways.connection}, ways.hash_seed}, rest).run();
+    return StagedGets<OneReader, Item>(*this, items, {{ways.reader, ways.connection}, ways.hash_seed}, rest)
+        .run();
   }
-  if (!ways.by_slot.empty()) return get_by_slot(items, rest);
+  if (!ways.by_slot.empty()) return read_by_slot(items, rest);
   if (ways.shards.empty()) {
     rest.resize(items.size());
     std::iota(rest.begin(), rest.end(), 0U);
@@ -174,27 +194,38 @@ void AsyncCalls::get_directly(std::span<GetItem> items, std::vector<uint32_t>& r
   for (const ShardReader& way : ways.shards) {
     if (way.reader != nullptr) way.reader->begin();
   }
-  StagedGets(*this, items, ReaderOfEach{ways, ways.hash_seed}, rest).run();
+  StagedGets<ReaderOfEach, Item>(*this, items, {ways, ways.hash_seed}, rest).run();
 }
 
 // Out of line: else the stages of a node's only shard were no longer inlined where they are called.
-void AsyncCalls::get_by_slot(std::span<GetItem> items, std::vector<uint32_t>& rest) {
+template <typename Item>
+void AsyncCalls::read_by_slot(std::span<Item> items, std::vector<uint32_t>& rest) {
   const ShortWays& ways = peers_.short_ways();
   for (const ShardReader& way : ways.by_slot) {
     if (way.reader != nullptr) way.reader->begin();
   }
   std::array<const ShardReader*, std::tuple_size_v<decltype(aheads_)>> found{};
-  StagedGets(*this, items, ReaderOfSlots{ways, aheads_.data(), found.data()}, rest).run();
+  StagedGets<ReaderOfSlots, Item>(*this, items, {ways, aheads_.data(), found.data()}, rest).run();
+}
+
+void AsyncCalls::get_directly(std::span<GetItem> items, std::vector<uint32_t>& rest) {
+  read_directly(items, rest);
+}
+
+void AsyncCalls::get_directly(std::span<GetIntoItem> items, std::vector<uint32_t>& rest) {
+  for (GetIntoItem& item : items) item.value_bytes = 0;
+  read_directly(items, rest);
 }
 
 // What one shard is asked for: what is still open, and whose it is.
+template <typename Item>
 struct AsyncCalls::ShardGets {
   uint32_t shard = 0;
   uint64_t layout = 0;  // Of its node, when the keys were shared out.
-  std::vector<GetItem*> owners;
+  std::vector<Item*> owners;
   std::vector<kv::KeyHash> hashes;
-  std::vector<StringRoom> rooms;
-  std::vector<Sink<StringRoom>> sinks;
+  std::vector<RoomOf<Item>> rooms;
+  std::vector<Sink<RoomOf<Item>>> sinks;
   std::vector<kv::RpcClient::GetItem> open;
   kv::TaskTeam* team = nullptr;  // Null: it is the only shard.
 
@@ -287,13 +318,14 @@ Job& job_of(const Peers& peers, std::vector<Job>& jobs, uint32_t shard, size_t s
 
 }  // namespace
 
-Task<> AsyncCalls::get_of_shard(ShardGets& job) {
+template <typename Item>
+Task<> AsyncCalls::get_of_shard(ShardGets<Item>& job) {
   // What points into these stays true.
   job.rooms.reserve(job.owners.size());
   job.sinks.reserve(job.owners.size());
   job.open.reserve(job.owners.size());
   for (size_t i = 0; i < job.owners.size(); ++i) {
-    job.sinks.emplace_back(job.rooms.emplace_back(StringRoom{&job.owners[i]->value}));
+    job.sinks.emplace_back(job.rooms.emplace_back(room_of(*job.owners[i])));
     job.open.push_back({.key = job.owners[i]->key, .sink = &job.sinks.back(), .hash = job.hashes[i]});
   }
   const Result<bool> all = co_await peers_.ask<bool>(
@@ -302,7 +334,7 @@ Task<> AsyncCalls::get_of_shard(ShardGets& job) {
         return ask_gets(peers_, connection, job, deadline_ns);
       },
       Unsent{}, Patience{.is_of_many = true});
-  for (GetItem* item : job.owners) item->result = fail(all.code());
+  for (Item* item : job.owners) item->result = fail(all.code());
   if (job.team != nullptr) job.team->leave();
 }
 
@@ -341,36 +373,55 @@ Task<> AsyncCalls::run(std::vector<Job>& jobs, Task<> (AsyncCalls::*work)(Job&))
   co_await team.run();
 }
 
-Task<> AsyncCalls::get_by_calls(std::span<GetItem> items, std::span<const uint32_t> which) {
+template <typename Item>
+Task<> AsyncCalls::ask_shards(std::span<Item> items, std::span<const uint32_t> which) {
   co_await peers_.know_nodes();
   for (int round = 0; round < kRounds; ++round) {
     const uint64_t node = peers_.connections();
-    std::vector<ShardGets> jobs;
+    std::vector<ShardGets<Item>> jobs;
     for (const uint32_t index : which) {
-      GetItem& item = items[index];
+      Item& item = items[index];
       if (round > 0 && !is_misplaced(item.result.code())) continue;
       if (const Code code = check_key(item.key); code != Code::kOk) {
         item.result = fail(code);
       } else {
         const KeyOwner place{.key = item.key};
-        ShardGets& job = job_of(peers_, jobs, peers_.number_of(place), which.size() / peers_.count() + 1);
+        ShardGets<Item>& job =
+            job_of(peers_, jobs, peers_.number_of(place), which.size() / peers_.count() + 1);
         job.owners.push_back(&item);
         job.hashes.push_back(place.key.known());
       }
     }
-    co_await run(jobs, &AsyncCalls::get_of_shard);
+    co_await run(jobs, &AsyncCalls::get_of_shard<Item>);
     if (peers_.connections() == node) break;
   }
 }
 
-Task<> AsyncCalls::multi_get(std::span<GetItem> items) {
+Task<> AsyncCalls::get_by_calls(std::span<GetItem> items, std::span<const uint32_t> which) {
+  return ask_shards(items, which);
+}
+
+Task<> AsyncCalls::get_by_calls(std::span<GetIntoItem> items, std::span<const uint32_t> which) {
+  return ask_shards(items, which);
+}
+
+template <typename Item>
+Task<> AsyncCalls::read_many(std::span<Item> items) {
   std::vector<uint32_t> rest;
   if (peers_.is_child()) {
-    for (GetItem& item : items) item.result = fail(Code::kForked);
+    for (Item& item : items) item.result = fail(Code::kForked);
     co_return;
   }
   get_directly(items, rest);
-  if (!rest.empty()) co_await get_by_calls(items, rest);
+  if (!rest.empty()) co_await ask_shards(items, rest);
+}
+
+Task<> AsyncCalls::multi_get(std::span<GetItem> items) {
+  return read_many(items);
+}
+
+Task<> AsyncCalls::multi_get_into(std::span<GetIntoItem> items) {
+  return read_many(items);
 }
 
 // Taken one after the other by as many tasks as are to be under way at once.
@@ -399,14 +450,23 @@ Task<> AsyncCalls::look_by_calls(std::span<ExistsItem> items, std::span<const ui
 
 Task<> AsyncCalls::multi_exists(std::span<ExistsItem> items) {
   std::vector<uint32_t> rest;
-  for (size_t i = 0; i < items.size(); ++i) {
-    items[i].result = exists_by_loads({.key = items[i].key});
-    const Code code = items[i].result.code();
+  for (ExistsItem& item : items) {
+    Got got;
+    const Code code = look_directly({.key = item.key}, got);
+    item.result = code == Code::kOk ? Result<Got>(got) : fail(code);
     if (code != Code::kInvalidated && code != Code::kCorrupt) continue;
-    items[i].result = fail(Code::kUnavailable);
-    rest.push_back(static_cast<uint32_t>(i));
+    rest.push_back(static_cast<uint32_t>(&item - items.data()));
   }
   if (!rest.empty()) co_await look_by_calls(items, rest);
+}
+
+Task<Result<size_t>> AsyncCalls::prefix_exists(std::span<const Bytes> keys) {
+  PrefixRounds rounds(keys);
+  while (!rounds.is_over()) {
+    co_await multi_exists(rounds.next());
+    rounds.take();
+  }
+  co_return rounds.result();
 }
 
 Task<> AsyncCalls::multi_put(std::span<PutItem> items) {
@@ -417,7 +477,9 @@ Task<> AsyncCalls::multi_put(std::span<PutItem> items) {
     for (PutItem& item : items) {
       if (round > 0 && !is_misplaced(item.result.code())) continue;
       item.result = fail(Code::kUnavailable);
-      if (const Code code = check_put(item.key, item.options); code != Code::kOk) {
+      const Code code =
+          item.options.front.empty() ? check_put(item.key, item.options) : Code::kInvalidArgument;
+      if (code != Code::kOk) {
         item.result = fail(code);
         continue;
       }

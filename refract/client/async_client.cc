@@ -189,7 +189,7 @@ bool AsyncClient::Put::await_suspend(std::coroutine_handle<> waiter) {
 // False: not now. What surely did nothing is begun again by the way that knows about retries, and so is all
 // else that is not simple.
 bool AsyncClient::Put::ask_once(std::coroutine_handle<> waiter) {
-  if (needs_identity(options_)) return false;
+  if (needs_identity(options_) || !options_.front.empty()) return false;
   const client::Peers& peers = calls_.peers();
   Connection* const connection = peers.answering_at({.key = key_});
   if (connection == nullptr || connection->rpc_alone() == nullptr) return false;
@@ -233,7 +233,10 @@ Result<View> AsyncClient::view_at_once(Bytes key) {
 }
 
 Result<Got> AsyncClient::exists_at_once(Bytes key) {
-  return calls_->exists_by_loads({.key = key});
+  Got got;
+  const Code code = calls_->look_directly({.key = key}, got);
+  if (code != Code::kOk) return fail(code);
+  return got;
 }
 
 Task<Result<ScanPage>> AsyncClient::scan(uint64_t cursor, size_t keys_min) {
@@ -250,6 +253,14 @@ Task<Result<uint64_t>> AsyncClient::erase(Bytes key, uint64_t if_version, Reques
 
 Task<> AsyncClient::multi_get(std::span<GetItem> items) {
   return calls_->multi_get(items);
+}
+
+Task<> AsyncClient::multi_get_into(std::span<GetIntoItem> items) {
+  return calls_->multi_get_into(items);
+}
+
+Task<Result<size_t>> AsyncClient::prefix_exists(std::span<const Bytes> keys) {
+  return calls_->prefix_exists(keys);
 }
 
 Task<> AsyncClient::multi_put(std::span<PutItem> items) {

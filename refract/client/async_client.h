@@ -107,8 +107,11 @@ class REFRACT_API AsyncClient {
   [[nodiscard]] runtime::Task<Result<>> read_only(Body body, TransactionOptions options = {});
   // All shards at once, each at its own pace.
   [[nodiscard]] runtime::Task<> multi_get(std::span<GetItem> items);
+  [[nodiscard]] runtime::Task<> multi_get_into(std::span<GetIntoItem> items);
   [[nodiscard]] runtime::Task<> multi_put(std::span<PutItem> items);
   [[nodiscard]] runtime::Task<> multi_exists(std::span<ExistsItem> items);
+  // As of Client. The keys live as long as the task.
+  [[nodiscard]] runtime::Task<Result<size_t>> prefix_exists(std::span<const Bytes> keys);
   [[nodiscard]] runtime::Task<Result<NodeStat>> stat();
   [[nodiscard]] runtime::Task<Result<Pong>> ping();  // The node's first shard.
   [[nodiscard]] runtime::Task<Result<ClusterMembers>> members();

@@ -296,6 +296,22 @@ void give_up(std::span<Item> items, Code given_up) noexcept {
   }
 }
 
+template <typename Item>
+void read_many(ClientState& client, std::span<Item> items) {
+  ThreadState* mine = client.mine();
+  if (mine == nullptr || mine->is_child()) {
+    for (Item& item : items) item.result = fail(Code::kForked);
+    return;
+  }
+  mine->count_reads(0);
+  std::vector<uint32_t> rest;
+  mine->async().get_directly(items, rest);
+  mine->count_reads(items.size() - rest.size());
+  if (rest.empty()) return;
+  for (const uint32_t index : rest) items[index].result = fail(Code::kUnavailable);
+  if (!mine->has_waited_for(mine->async().get_by_calls(items, rest))) give_up(items, Code::kDeadlineExceeded);
+}
+
 }  // namespace
 
 View::View(View&& other) noexcept
@@ -478,17 +494,11 @@ Result<ScanPage> Client::scan(uint64_t cursor, size_t keys_min) {
 }
 
 void Client::multi_get(std::span<GetItem> items) {
-  ThreadState* mine = state_->mine();
-  if (mine == nullptr || mine->is_child()) {
-    for (GetItem& item : items) item.result = fail(Code::kForked);
-    return;
-  }
-  mine->count_reads(0);
-  std::vector<uint32_t> rest;
-  mine->async().get_directly(items, rest);
-  mine->count_reads(items.size() - rest.size());
-  if (rest.empty()) return;
-  if (!mine->has_waited_for(mine->async().get_by_calls(items, rest))) give_up(items, Code::kDeadlineExceeded);
+  read_many(*state_, items);
+}
+
+void Client::multi_get_into(std::span<GetIntoItem> items) {
+  read_many(*state_, items);
 }
 
 std::vector<Result<std::string>> Client::multi_get(std::span<const std::string_view> keys) {
@@ -530,6 +540,15 @@ void Client::multi_exists(std::span<ExistsItem> items) {
   if (rest.empty()) return;
   ThreadState& mine = *state_->mine();
   if (!mine.has_waited_for(mine.async().look_by_calls(items, rest))) give_up(items, Code::kDeadlineExceeded);
+}
+
+Result<size_t> Client::prefix_exists(std::span<const Bytes> keys) {
+  client::PrefixRounds rounds(keys);
+  while (!rounds.is_over()) {
+    multi_exists(rounds.next());
+    rounds.take();
+  }
+  return rounds.result();
 }
 
 Result<NodeStat> Client::stat() {

@@ -176,8 +176,14 @@ class REFRACT_API Client {
   // Many at once, each with its own outcome, in no particular order.
   void multi_get(std::span<GetItem> items);
   [[nodiscard]] std::vector<Result<std::string>> multi_get(std::span<const std::string_view> keys);
+  // The same into buffers of the caller's: read where the memory is mapped here, and received over a network,
+  // without a copy between.
+  void multi_get_into(std::span<GetIntoItem> items);
   void multi_put(std::span<PutItem> items);
   void multi_exists(std::span<ExistsItem> items);
+  // How many of the keys are there, counted from the first on to the first that is not. Of one that cannot
+  // be told its code.
+  [[nodiscard]] Result<size_t> prefix_exists(std::span<const Bytes> keys);
 
   [[nodiscard]] Result<NodeStat> stat();
   [[nodiscard]] Result<Pong> ping();

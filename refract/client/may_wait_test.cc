@@ -5,6 +5,7 @@
 
 #include <array>
 #include <atomic>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -71,6 +72,17 @@ void expect_that_each_call_is_ended(Client& client, bool reads_ask) {
               return gets[1].result.code();
             }),
             Code::kDeadlineExceeded);
+  std::string room(200'000, '.');
+  std::array<GetIntoItem, 2> intos = {
+      GetIntoItem{.key = "a", .buffer = std::as_writable_bytes(std::span(room))},
+      GetIntoItem{.key = "b", .buffer = {}}};
+  EXPECT_EQ(ended([&] {
+              client.multi_get_into(intos);
+              return intos[1].result.code();
+            }),
+            Code::kDeadlineExceeded);
+  const std::array<Bytes, 2> prefix = {Bytes("a"), Bytes("b")};
+  EXPECT_EQ(ended([&] { return client.prefix_exists(prefix).code(); }), Code::kDeadlineExceeded);
   std::array<ExistsItem, 2> looks = {ExistsItem{.key = "a"}, ExistsItem{.key = "b"}};
   EXPECT_EQ(ended([&] {
               client.multi_exists(looks);

@@ -81,6 +81,9 @@ struct PutOptions {
   RequestId request = {};
   // Where the value was built, if it was: it lies in this reservation, whole. See Client::reserve().
   const Reservation* built_in = nullptr;
+  // Stands in front of the value: what is put is both, as if they lay together. So a header needs no copy of
+  // what it is about. Not beside `built_in`, and not of multi_put(): kInvalidArgument.
+  Bytes front = {};
 };
 
 // What is known of an entry beside its bytes.
@@ -104,6 +107,14 @@ struct GetItem {
   Bytes key;
   std::string value = {};  // Its memory is used again.
   Result<Got> result = fail(Code::kUnavailable);
+};
+struct GetIntoItem {
+  Bytes key;
+  std::span<std::byte> buffer;  // Of another outcome than kOk and kTooLarge it may have anything in it.
+  // kTooLarge: the value is longer than the buffer, which is as it was (or the key is too long).
+  Result<Got> result = fail(Code::kUnavailable);
+  uint64_t value_bytes =
+      0;  // How long the value is, where that is known: of kOk, and of a value that is too long.
 };
 struct ExistsItem {
   Bytes key;

@@ -100,6 +100,21 @@ moved: int = client.transaction(move, timeout=1)
 route: refract.Route = client.route()
 left = client.ttl("a")
 reveal = left + 1
+with client.view("a") as view:
+    seen: bytes = bytes(view) + view.to_pybytes()
+    put_again: int = client.put("a", b"2", if_version=view.version)
+client.put_array("b", [1, 2], ttl=5)
+total: float = client.array("b").sum()
+with client.build("c", (3, 4), "f8") as building:
+    building[...] = 1
+with client.reserve(100) as reserved:
+    reserved.resize(50)
+    client.put("d", reserved)
+room = bytearray(100)
+length: int = client.get_into("a", room) + client.prefix_exists(["a"])
+for each in client.get_many_into(["a", "b"], [room, (0x1000, 0)]):
+    if isinstance(each, refract.TooLarge):
+        print(each.value_bytes)
 
 
 async def later() -> int:
@@ -122,6 +137,7 @@ text: str = client.get("a")
 client.get(5)
 client.put("a", b"1", ttl="30")
 client.nothing()
+client.view("a").version = 5
 """
 WRONG = [
     'Unsupported operand types for + ("None" and "int")  [operator]',
@@ -130,12 +146,13 @@ WRONG = [
     'No overload variant of "get" of "Client" matches argument type "int"  [call-overload]',
     'Argument "ttl" to "put" of "Client" has incompatible type "str"; expected "Optional[float]"  [arg-type]',
     '"Client" has no attribute "nothing"  [attr-defined]',
+    'Property "version" defined in "View" is read-only  [misc]',
 ]
 # What pybind11 made has no `self` for stubtest; the tests above compare it. Values cannot be seen.
 STUBS_CANNOT = r"""
-refract._refract.(ObjectsClient|Buffer|Object|NewObject|Subscription)(\..*)?
-refract._refract.(Data|Id|Key|_T|connect_objects)
-refract._refract.[A-Za-z]+.__exit__
+refract._refract.(ObjectsClient|Buffer|View|Object|NewObject|Subscription)(\..*)?
+refract._refract.(Array|Data|Id|Key|Target|_T|connect_objects)
+refract._refract.[A-Za-z]+.(__exit__|__buffer__)
 """
 
 
@@ -216,7 +233,8 @@ class Texts(unittest.TestCase):
                 if not isinstance(each, ast.FunctionDef) or each.name.startswith("__") or each.decorator_list:
                     continue
                 real = inspect.signature(getattr(getattr(_refract, node.name), each.name))
-                known = [argument.arg for argument in each.args.args[1:] + each.args.kwonlyargs]
+                given = each.args.posonlyargs + each.args.args
+                known = [argument.arg for argument in given[1:] + each.args.kwonlyargs]
                 self.assertEqual([name for name in real.parameters if name != "self"], known, each.name)
 
     def test_the_client_of_asyncio_has_the_calls_of_the_other_with_the_same_parameters(self):
@@ -254,8 +272,9 @@ class Texts(unittest.TestCase):
         for shown in ("get(self, /, key, default=Ellipsis, *, timeout=None)", "connect(address",
                       "does not leave the coroutine", "the entry is gone", "body has returned"):
             self.assertTrue(shown in text, shown)
-        for one in (refract.Client, refract.Transaction, aio.Client, aio.Transaction, aio.Call,
-                    objects.Client, objects.Object, objects.NewObject, objects.Subscription,
+        for one in (refract.Client, refract.Transaction, refract.View, refract.Reservation, refract.Build,
+                    aio.Client, aio.Transaction, aio.Call, objects.Client, objects.Object,
+                    objects.NewObject, objects.Subscription,
                     plasma.PlasmaClient, plasma.ObjectID):
             for name, each in vars(one).items():
                 if not name.startswith("_"):

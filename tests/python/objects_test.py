@@ -219,6 +219,21 @@ class EachCall:
         view.release()
         until(lambda: self.client.stat().held == 0)
 
+    def test_an_array_that_takes_no_view_holds_the_object_all_the_same(self):
+        """numpy.ndarray(buffer=...) refers to what it is given, and ends its view."""
+        for wrap in (lambda held: held, memoryview):
+            self.client.put("a", bytes(MIB))
+            with self.client.get("a") as held:
+                array = numpy.ndarray(MIB, "u1", buffer=wrap(held))
+            del held
+            gc.collect()
+            self.client.delete("a")
+            if not self.is_tcp:
+                self.assertEqual(self.client.stat().removed_bytes, MIB)
+            self.assertEqual(array.sum(), 0)
+            del array
+            until(lambda: self.client.stat().used == 0)
+
     def test_digests_are_of_bytes_and_metadata(self):
         self.client.put("a", b"12345")
         self.client.put("b", b"12345")

@@ -11,9 +11,9 @@
 #include "python/ext/aio/ready.h"
 #include "python/ext/errors.h"
 #include "python/ext/kv_link.h"
-#include "python/ext/kv_requests.h"
-#include "python/ext/kv_requests_many.h"
-#include "python/ext/kv_texts.h"
+#include "python/ext/requests/kv_requests.h"
+#include "python/ext/requests/kv_requests_many.h"
+#include "python/ext/requests/kv_texts.h"
 
 namespace refract::python::aio {
 
@@ -100,7 +100,7 @@ PyObject* got(PyObject* self, const char* name, const Arguments& given) {
     turns.count_read();
     const Result<View> view = turns.client().view_at_once(request.bytes);
     if (view) return ready(request.found(view->bytes(), view->version()));
-    if (is_settled_by_loads(view.code())) {
+    if (is_settled(view.code())) {
       return ready_of([&] { return request.failed(view.code(), {Code::kOk, "", ""}); });
     }
     return turns.begin(std::make_unique<Asking<GetRequest, AsyncClient>>(turns.client(), given, name));
@@ -121,7 +121,7 @@ PyObject* exists(PyObject* self, PyObject* const* args, Py_ssize_t count, PyObje
     ExistsRequest request({args, count, names});
     turns.count_read();
     request.result = turns.client().exists_at_once(request.bytes);
-    if (request.result || is_settled_by_loads(request.result.code())) {
+    if (request.result || is_settled(request.result.code())) {
       return ready_of([&] { return request.outcome({Code::kOk, "", ""}); });
     }
     return turns.begin(

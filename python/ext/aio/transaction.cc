@@ -12,9 +12,9 @@
 #include "python/ext/aio/ready.h"
 #include "python/ext/errors.h"
 #include "python/ext/kv_link.h"
-#include "python/ext/kv_requests.h"
-#include "python/ext/kv_requests_inside.h"
-#include "python/ext/kv_texts.h"
+#include "python/ext/requests/kv_requests.h"
+#include "python/ext/requests/kv_requests_inside.h"
+#include "python/ext/requests/kv_texts.h"
 
 namespace refract::python::aio {
 

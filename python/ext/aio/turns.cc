@@ -8,7 +8,7 @@
 #include "python/ext/aio/ready.h"
 #include "python/ext/errors.h"
 #include "python/ext/kv_link.h"
-#include "python/ext/kv_requests.h"
+#include "python/ext/requests/kv_requests.h"
 
 #include "refract/base/clock.h"
 

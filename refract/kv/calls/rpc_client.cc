@@ -160,7 +160,9 @@ Task<Result<Got>> RpcClient::exists(std::span<const std::byte> key, uint64_t dea
 
 Task<Result<uint64_t>> RpcClient::put(std::span<const std::byte> key, std::span<const std::byte> value,
                                       RpcPutOptions options, uint64_t deadline_ns) {
-  if (const Code code = check_lengths(key, value.size()); code != Code::kOk) co_return fail(code);
+  if (const Code code = check_lengths(key, options.front.size() + value.size()); code != Code::kOk) {
+    co_return fail(code);
+  }
   RetryBudget budget{.deadline_ns = deadline_or_default(deadline_ns)};
   Writing writing = Writing::of(options.attempt, shard_.now_ns());
   // How long ago it was sent counts from the session's beginning, which must be known.
@@ -180,11 +182,16 @@ Task<Result<uint64_t>> RpcClient::put(std::span<const std::byte> key, std::span<
 
 Task<Result<uint64_t>> RpcClient::put_once(Keyed call, std::span<const std::byte> value, Writing& writing,
                                            uint64_t deadline_ns) {
-  if (call.front_bytes() + value.size() > body_bytes_max_) {
+  if (call.front_bytes() + call.value_front.size() + value.size() > body_bytes_max_) {
     const Result<uint64_t> version = co_await put_large(call, value, writing, deadline_ns);
     co_return version;
   }
-  call.tail = value;
+  std::vector<std::byte> joined;
+  if (!call.value_front.empty()) {
+    joined.assign(call.value_front.begin(), call.value_front.end());
+    joined.insert(joined.end(), value.begin(), value.end());
+  }
+  call.tail = joined.empty() ? value : joined;
   const OpResult result = co_await call_keyed(call, deadline_ns);
   co_return writing.version_of(result);
 }
@@ -292,13 +299,16 @@ Result<Got> RpcClient::get_and_wait(std::span<const std::byte> key, ValueSink& s
 Result<uint64_t> RpcClient::put_and_wait(std::span<const std::byte> key, std::span<const std::byte> value,
                                          const RpcPutOptions& options, uint64_t deadline_ns,
                                          rpc::Meanwhile* meanwhile) {
-  if (const Code code = check_lengths(key, value.size()); code != Code::kOk) return fail(code);
+  if (const Code code = check_lengths(key, options.front.size() + value.size()); code != Code::kOk) {
+    return fail(code);
+  }
   // Between two calls from outside the clock was not read.
   Writing writing = Writing::of(options.attempt, options.attempt.request ? shard_.refresh_now() : 0);
   Keyed call = Keyed::of_put(key, value.size(), options);
   call.identify(writing, session_.opened_ns());
   RpcPutOptions rest = options;
-  if (!writing.repeats && call.front_bytes() + key.size() + value.size() <= body_bytes_max_) {
+  const bool is_simple = !writing.repeats && call.value_front.empty();
+  if (is_simple && call.front_bytes() + key.size() + value.size() <= body_bytes_max_) {
     const CallHead head = call.head();
     const OpResult result =
         ask({.method = call.number(), .head = head.bytes(), .tail = value}, deadline_ns, meanwhile);

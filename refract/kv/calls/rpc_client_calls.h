@@ -99,7 +99,8 @@ struct RpcClient::Keyed {
   wire::Identity identity;
   std::span<const std::byte> key;
   std::span<const std::byte> tail;
-  SharedBuffer* shared = nullptr;  // As in the options of a put.
+  SharedBuffer* shared = nullptr;  // As in the options of a put; likewise the next.
+  std::span<const std::byte> value_front = {};
 
   static_assert(offsetof(wire::PutRequest, key) == offsetof(wire::EraseRequest, key) &&
                 offsetof(wire::PutRequest, if_version) == offsetof(wire::EraseRequest, if_version));
@@ -128,12 +129,13 @@ struct RpcClient::Keyed {
   [[nodiscard]] static Keyed of_put(std::span<const std::byte> key, size_t value_bytes,
                                     const RpcPutOptions& options) noexcept {
     Keyed call = of(wire::Method::kPut, key);
-    call.fixed.key.value_bytes = static_cast<uint32_t>(value_bytes);
+    call.fixed.key.value_bytes = static_cast<uint32_t>(options.front.size() + value_bytes);
     call.fixed.key.flags = options.if_absent ? wire::KeyRef::kIfAbsent : uint8_t{0};
     call.fixed.if_version = options.if_version;
     call.fixed.ttl_ns = options.ttl_ns;
     call.fixed_bytes = sizeof(wire::PutRequest);
     call.shared = options.shared;
+    call.value_front = options.front;
     return call;
   }
 

@@ -216,7 +216,8 @@ Task<> RpcClient::read_pieces(Transfer& job) {
 Task<> RpcClient::write_pieces(Transfer& job) {
   const uint64_t bytes_max = body_bytes_max_ - sizeof(wire::PutPieceRequest);
   while (job.code == Code::kOk && job.next < job.bytes()) {
-    const auto piece = job.source.subspan(job.next, std::min(bytes_max, job.bytes() - job.next));
+    const std::span<const std::byte> rest = job.rest();
+    const auto piece = rest.first(std::min(bytes_max, rest.size()));
     const wire::PutPieceRequest request{.upload = job.handle, .offset = job.next};
     job.next += piece.size();
     const OpResult sent = co_await session_.call({.method = static_cast<uint16_t>(Method::kPutPiece),
@@ -230,14 +231,14 @@ Task<> RpcClient::write_pieces(Transfer& job) {
 
 Task<Result<uint64_t>> RpcClient::put_large(Keyed call, std::span<const std::byte> value, Writing& writing,
                                             uint64_t deadline_ns) {
-  if (may_be_pulled(value.size(), call.shared)) {
+  if (call.value_front.empty() && may_be_pulled(value.size(), call.shared)) {
     const Result<uint64_t> version = co_await put_pulled(call, value, writing, deadline_ns);
     const bool is_undone = version.code() == Code::kUnsupported || version.code() == Code::kAccessDenied;
     if (!is_undone) co_return version;
   }
   call.method = Method::kPutBegin;
   const uint32_t one_sided_bytes = one_sided_bytes_min();
-  const bool wants_window = one_sided_bytes > 0 && value.size() >= one_sided_bytes;
+  const bool wants_window = one_sided_bytes > 0 && call.value_front.size() + value.size() >= one_sided_bytes;
   if (wants_window) call.fixed.key.flags |= wire::KeyRef::kWantsWindow;
   const OpResult begun = co_await call_keyed(call, deadline_ns);
   const Result<uint64_t> id = writing.version_of(begun);
@@ -249,7 +250,7 @@ Task<Result<uint64_t>> RpcClient::put_large(Keyed call, std::span<const std::byt
     co_return already->version;
   }
   OpenHandle open(session_, Method::kPutAbandon, *id);
-  Upload upload{.id = *id, .window = {}};
+  Upload upload{.id = *id, .window = {}, .front = call.value_front};
   if (wants_window) {
     std::span<const std::byte> rest = begun.bytes.subspan(sizeof(wire::Handle));
     const auto window = wire::take<wire::WindowReply>(rest);
@@ -273,7 +274,8 @@ Task<Result<uint64_t>> RpcClient::put_pieces(Upload upload, std::span<const std:
                .next = 0,
                .deadline_ns = deadline_ns,
                .code = Code::kOk,
-               .team = TaskTeam(shard_)};
+               .team = TaskTeam(shard_),
+               .front = upload.front};
   const Code code = co_await transfer(job);
   if (code != Code::kOk) co_return fail(code);
   const Result<uint64_t> version = co_await commit(upload.id, writing, deadline_ns);
@@ -284,12 +286,14 @@ Task<Result<uint64_t>> RpcClient::put_window(Upload upload, std::span<const std:
                                              Writing& writing, uint64_t deadline_ns) {
   Posted posted(*this, writing_);
   Code code = Code::kOk;
-  for (uint64_t next = 0; code == Code::kOk && next < value.size();) {
+  const uint64_t front_bytes = upload.front.size();
+  for (uint64_t next = 0; code == Code::kOk && next < front_bytes + value.size();) {
     if (posted.full()) {
       code = co_await posted.finish_one();
       continue;
     }
-    const auto piece = value.subspan(next, std::min<uint64_t>(kWindowStepBytes, value.size() - next));
+    const auto rest = next < front_bytes ? upload.front.subspan(next) : value.subspan(next - front_bytes);
+    const auto piece = rest.first(std::min<uint64_t>(kWindowStepBytes, rest.size()));
     // The channel only reads what a WRITE sends, but a LocalSpan also serves READs.
     auto* data = const_cast<std::byte*>(piece.data());  // NOLINT(cppcoreguidelines-pro-type-const-cast)
     code = co_await posted.post(

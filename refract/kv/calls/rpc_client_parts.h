@@ -115,6 +115,7 @@ struct RpcClient::ViewRest {
 struct RpcClient::Upload {
   uint64_t id;
   wire::WindowReply window;
+  std::span<const std::byte> front;  // Of the value, before the rest of it.
 };
 
 // A value on its way, piece by piece.
@@ -126,8 +127,13 @@ struct RpcClient::Transfer {
   uint64_t deadline_ns;
   Code code;  // The first failure.
   TaskTeam team;
+  std::span<const std::byte> front = {};  // Writing: goes first.
 
-  [[nodiscard]] uint64_t bytes() const noexcept { return target.size() + source.size(); }
+  [[nodiscard]] uint64_t bytes() const noexcept { return target.size() + front.size() + source.size(); }
+  // What is to be written next, in one piece.
+  [[nodiscard]] std::span<const std::byte> rest() const noexcept {
+    return next < front.size() ? front.subspan(next) : source.subspan(next - front.size());
+  }
   void fail_with(Code failure) noexcept { code = code == Code::kOk ? failure : code; }
 };
 

@@ -32,6 +32,8 @@ struct RpcPutOptions {
   RpcAttempt attempt = {};
   // The value lies in it, if it does: then the owner may fetch it from there. Null: not known.
   SharedBuffer* shared = nullptr;
+  // Stands in front of the value: what is put is both. Not beside `shared`, and not of multi_put.
+  std::span<const std::byte> front = {};
 };
 
 // Several changes of one shard at one moment, if all conditions hold then (contract.h, design/062).

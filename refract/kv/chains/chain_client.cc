@@ -180,8 +180,8 @@ std::optional<ByRpc> ChainClient::needs_owner(const ChainPut& put,
                                               const RpcPutOptions& options) const noexcept {
   if (!may_write()) return ByRpc::kNotAttached;
   if (options.if_absent || options.ttl_ns != 0 || options.attempt.request) return ByRpc::kConditional;
-  const bool fits =
-      put.chain_bytes() <= session_.payload_bytes_max() && put.entry_bytes() <= prism::kTransferBytesMax;
+  const bool fits = options.front.empty() && put.chain_bytes() <= session_.payload_bytes_max() &&
+                    put.entry_bytes() <= prism::kTransferBytesMax;
   if (!fits) return ByRpc::kLarge;
   return std::nullopt;
 }

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "python/ext/kv_requests_inside.h"
+#include "python/ext/requests/kv_requests_inside.h"
 
 #include <algorithm>
 #include <array>
 #include <utility>
 
 #include "python/ext/errors.h"
-#include "python/ext/kv_requests.h"
-#include "python/ext/kv_requests_many.h"
+#include "python/ext/requests/kv_requests.h"
+#include "python/ext/requests/kv_requests_many.h"
 
 namespace refract::python::inside {
 

@@ -16,7 +16,9 @@ inline constexpr const char* kGetVersioned =
 
 inline constexpr const char* kPut =
     "put($self, key, value, *, ttl=None, if_absent=False, if_version=None, timeout=None)\n--\n\n"
-    "Puts any C-contiguous buffer: bytes, bytearray, memoryview, a numpy array. Returns the new version.\n\n"
+    "Puts any C-contiguous buffer: bytes, bytearray, memoryview, a numpy array; or a Reservation. Returns "
+    "the\n"
+    "new version.\n\n"
     "ttl: after so many seconds, by the node's clock, the entry is gone.\n"
     "if_absent: raises Exists where the key is there. if_version: raises VersionMismatch where it has "
     "another\n"

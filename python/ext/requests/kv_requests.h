@@ -11,6 +11,8 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -63,6 +65,7 @@ struct GetRequest : KeyRequest<Got> {
 
   const char* name;
   bool is_versioned;
+  PyObject* timeout = nullptr;
   PyObject* instead = nullptr;
   Bytes bytes;
   std::string value;
@@ -80,6 +83,18 @@ struct ExistsRequest : KeyRequest<Got> {
   Bytes bytes;
 };
 
+// What is put, as long as this lives: any value, of which a Reservation is named in the options.
+class BuiltValue {
+ public:
+  BuiltValue(PyObject* from, PutOptions& options);
+
+  [[nodiscard]] Bytes bytes() const noexcept { return value_ ? value_->bytes() : Bytes(built_->bytes()); }
+
+ private:
+  std::optional<Value> value_;
+  std::shared_ptr<const Reservation> built_;  // Null: it is the other.
+};
+
 struct PutRequest : KeyRequest<uint64_t> {
   static constexpr const char* kName = "put";
   explicit PutRequest(const Arguments& given);
@@ -93,8 +108,8 @@ struct PutRequest : KeyRequest<uint64_t> {
   [[nodiscard]] PyObject* outcome(const Report& trouble) const;
 
   Bytes bytes;
-  Value value;
   PutOptions options;
+  BuiltValue value;
 
  private:
   explicit PutRequest(const std::array<PyObject*, 6>& given);
@@ -169,11 +184,12 @@ struct PingRequest : KeyRequest<Pong> {
 };
 
 // False: loads do not settle it.
-[[nodiscard]] inline bool is_settled_by_loads(Code code) noexcept {
+[[nodiscard]] inline bool is_settled(Code code) noexcept {
   return code != Code::kInvalidated && code != Code::kCorrupt && code != Code::kOverloaded;
 }
 // A new bytes object; what is long is copied without the GIL. Raises where there is no memory.
 [[nodiscard]] PyObject* new_bytes(std::span<const std::byte> bytes);
+[[nodiscard]] PutOptions put_options(PyObject* ttl, PyObject* if_absent, PyObject* if_version);
 // What route() returns. Raises where nothing was reached.
 [[nodiscard]] PyObject* route_record(const Route& route, const std::string& text, const Report& trouble);
 

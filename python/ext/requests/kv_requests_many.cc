@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "python/ext/kv_requests_many.h"
+#include "python/ext/requests/kv_requests_many.h"
 
 #include <array>
 #include <utility>
 
 #include "python/ext/errors.h"
-#include "python/ext/kv_requests.h"
+#include "python/ext/requests/kv_requests.h"
 
 namespace refract::python {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "python/ext/kv_requests.h"
+#include "python/ext/requests/kv_requests.h"
 
 #include <algorithm>
 #include <cstring>
@@ -18,18 +18,6 @@ namespace {
 py::object made(PyObject* object) {
   if (object == nullptr) raise_pending();
   return py::reinterpret_steal<py::object>(object);
-}
-
-PutOptions put_options(PyObject* ttl, PyObject* if_absent, PyObject* if_version) {
-  PutOptions options{.if_absent = flag_of(if_absent), .ttl_ns = ttl_ns_of(ttl)};
-  if (if_version != nullptr && if_version != Py_None) {
-    options.if_version = whole_number_of(if_version, "if_version", UINT64_MAX);
-    if (options.if_version == 0) raise_invalid("no version is 0", "if_absent=True asks that there is none");
-  }
-  if (options.if_absent && options.if_version != 0) {
-    raise_invalid("if_absent and if_version contradict each other");
-  }
-  return options;
 }
 
 // The commonest calls name nothing.
@@ -64,6 +52,18 @@ PyObject* version_of(const Request& request, const Report& trouble) {
 }
 
 }  // namespace
+
+PutOptions put_options(PyObject* ttl, PyObject* if_absent, PyObject* if_version) {
+  PutOptions options{.if_absent = flag_of(if_absent), .ttl_ns = ttl_ns_of(ttl)};
+  if (if_version != nullptr && if_version != Py_None) {
+    options.if_version = whole_number_of(if_version, "if_version", UINT64_MAX);
+    if (options.if_version == 0) raise_invalid("no version is 0", "if_absent=True asks that there is none");
+  }
+  if (options.if_absent && options.if_version != 0) {
+    raise_invalid("if_absent and if_version contradict each other");
+  }
+  return options;
+}
 
 Report explain_call(const char* name, PyObject* about, Code code, const Report& trouble) {
   const std::string what = name;
@@ -105,8 +105,9 @@ PyObject* route_record(const Route& route, const std::string& text, const Report
 
 GetRequest::GetRequest(const char* call, const Arguments& given)
     : name(call), is_versioned(std::strcmp(call, "get") != 0) {
-  const auto [one, otherwise, timeout] = get_arguments(call, given);
+  const auto [one, otherwise, seconds] = get_arguments(call, given);
   key = one;
+  timeout = seconds;
   bytes = key_of(one);
   instead = otherwise;
   timeout_ms = timeout_ms_of(timeout);
@@ -150,7 +151,7 @@ PyObject* ExistsRequest::outcome(const Report& trouble) const {
 PutRequest::PutRequest(const Arguments& given) : PutRequest(put_arguments(given)) {}
 
 PutRequest::PutRequest(const std::array<PyObject*, 6>& given)
-    : bytes(key_of(given[0])), value(given[1]), options(put_options(given[2], given[3], given[4])) {
+    : bytes(key_of(given[0])), options(put_options(given[2], given[3], given[4])), value(given[1], options) {
   key = given[0];
   timeout_ms = timeout_ms_of(given[5]);
 }
