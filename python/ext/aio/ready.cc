@@ -59,11 +59,10 @@ PyObject* send(PyObject* self, PyObject* /*value*/) {
 }
 
 PyObject* throw_in(PyObject* /*self*/, PyObject* const* args, Py_ssize_t count) {
-  if (count < 1 || count > 3) {
-    PyErr_SetString(PyExc_TypeError, "throw() takes an exception");
-  } else if (PyExceptionInstance_Check(args[0])) {
+  const bool is_instance = count > 0 && PyExceptionInstance_Check(args[0]);
+  if (is_instance) {
     PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(args[0])), args[0]);
-  } else if (PyExceptionClass_Check(args[0])) {
+  } else if (count > 0 && PyExceptionClass_Check(args[0])) {
     PyErr_SetObject(args[0], count > 1 && args[1] != Py_None ? args[1] : nullptr);
   } else {
     PyErr_SetString(PyExc_TypeError, "throw() takes an exception");

@@ -52,6 +52,8 @@ class TransactionOperation final : public Operation {
  public:
   TransactionOperation(Turns& turns, TransactionOptions options, bool reads_only)
       : turns_(turns), options_(options), reads_only_(reads_only) {}
+  TransactionOperation(const TransactionOperation&) = delete;
+  TransactionOperation& operator=(const TransactionOperation&) = delete;
   ~TransactionOperation() override { end_body(); }
 
   [[nodiscard]] Task<> run() override {

@@ -180,12 +180,14 @@ void Turns::forget(Operation& operation) noexcept {
 
 PyObject* Turns::settle(uint64_t number) {
   std::unique_ptr<Operation> operation = take(number);
-  struct Ending {
-    std::unique_ptr<Operation>& operation;
-    ~Ending() { end(std::move(operation)); }
-  };
-  const Ending ending{operation};
-  return operation->outcome(trouble());
+  try {
+    PyObject* const outcome = operation->outcome(trouble());
+    end(std::move(operation));
+    return outcome;
+  } catch (py::error_already_set&) {
+    end(std::move(operation));
+    throw;
+  }
 }
 
 Report Turns::trouble() const {
@@ -289,12 +291,28 @@ void Turns::expire(uint64_t number) {
 
 void Turns::let_go() {
   --holders_;
-  close_if_unused();
+  if (holders_ > 0 || !under_way_.empty()) return;
+  const KeptError kept;
+  // Garbage is collected in any thread, and uvloop's loops are for one.
+  bool is_elsewhere = false;
+  try_to([&] { is_elsewhere = shard_ != nullptr && is_used() && running_loop() != loop_.ptr(); });
+  if (!is_elsewhere) {
+    close();
+    return;
+  }
+  try_to([&] { loop_.attr("call_soon_threadsafe")(py::handle(self_)); });
 }
 
 void Turns::close_if_unused() {
   if (holders_ == 0 && under_way_.empty()) close();
 }
+
+// What a child of the process has of its parent's.
+struct Turns::Inherited {
+  std::map<uint64_t, std::unique_ptr<Operation>> operations;
+  std::unique_ptr<AsyncClient> client;
+  std::unique_ptr<runtime::Shard> shard;
+};
 
 void Turns::close() {
   if (shard_ == nullptr) return;
@@ -304,11 +322,9 @@ void Turns::close() {
   }
   const KeptError kept;
   if (is_child()) {
-    // (I4) What it inherited is as it was, for good.
-    for (auto& [number, operation] : under_way_) (void)operation.release();
-    under_way_.clear();
-    (void)client_.release();
-    (void)shard_.release();
+    // (I4) It stays as it was, for good.
+    static auto* const inherited = new std::vector<Inherited>();
+    inherited->push_back({std::exchange(under_way_, {}), std::move(client_), std::move(shard_)});
     return;
   }
   try_to([&] {

@@ -97,6 +97,7 @@ class Turns {
 
  private:
   friend struct TurnsType;
+  struct Inherited;
   Turns(PyObject* self, PyObject* loop, PyObject* make_call);
 
   // Runs what uses the shard: it must not come here again.
