@@ -56,8 +56,9 @@ class AsyncCalls {
                                                RequestId request = {});
   [[nodiscard]] runtime::Task<Result<>> transaction(AsyncClient::Body body, TransactionOptions options,
                                                     bool is_read_only);
-  // kConflict: what was read did not stand together.
-  [[nodiscard]] runtime::Task<Result<>> validate(const txn::Changes& changes);
+  // kConflict: what was read did not stand together. `deadline_ns`: of what owners are asked, where that is
+  // before the client's own timeout.
+  [[nodiscard]] runtime::Task<Result<>> validate(const txn::Changes& changes, uint64_t deadline_ns);
   [[nodiscard]] runtime::Task<Result<>> commit(const txn::Changes& changes, txn::Effort& effort);
   // Reads all that was read again, while the owners hold it, and has it known, where it stood together.
   [[nodiscard]] runtime::Task<> hold_reads(txn::Changes& changes, txn::Effort& effort, uint64_t deadline_ns);
@@ -146,7 +147,7 @@ class AsyncCalls {
   // All at once.
   template <typename Job>
   [[nodiscard]] runtime::Task<> run(std::vector<Job>& jobs, runtime::Task<> (AsyncCalls::*work)(Job&));
-  [[nodiscard]] runtime::Task<Result<>> ask_owners(kv::RpcBatch& batch);
+  [[nodiscard]] runtime::Task<Result<>> ask_owners(kv::RpcBatch& batch, uint64_t deadline_ns);
   [[nodiscard]] runtime::Task<Result<>> change_over_shards(kv::RpcBatch& batch, txn::Effort& effort);
   template <typename Item>
   [[nodiscard]] runtime::Task<> get_of_shard(ShardGets<Item>& job);

@@ -202,7 +202,7 @@ class REFRACT_API Client {
  private:
   friend class client::ClientState;
   friend class Transaction;
-  [[nodiscard]] Result<> validate(const txn::Changes& changes);
+  [[nodiscard]] Result<> validate(const txn::Changes& changes, uint64_t deadline_ns);
   [[nodiscard]] Result<> commit(const txn::Changes& changes, txn::Effort& effort);
   [[nodiscard]] Result<> run_transaction(const std::function<Result<>(Transaction&)>& body,
                                          const TransactionOptions& options, bool is_read_only);

@@ -49,6 +49,8 @@ class ClientState {
   // Only what holds its memory is left.
   [[nodiscard]] bool has_ended() const noexcept { return ended_.load(std::memory_order_acquire); }
 
+  [[nodiscard]] uint64_t timeout_ns() const noexcept { return settings_->options.timeout_ns; }
+
   // Of the Client: ends everything but what views hold.
   void end() noexcept;
   [[nodiscard]] ClientCounters counters() const noexcept;

@@ -20,6 +20,8 @@ namespace refract::txn {
 struct Effort {
   uint64_t begun_ns = 0;  // The first one, by the clock of the shard that asks.
   uint32_t refusals = 0;  // For a key that another transaction had.
+  // When this attempt is given up, by the same clock, where that is before the client's own timeout.
+  uint64_t deadline_ns = kForever_ns;
 
   // Whether its shards are asked one by one from now on, in the same order as all others ask.
   [[nodiscard]] bool goes_in_order() const noexcept { return refusals >= kRefusals; }
@@ -30,7 +32,9 @@ class Attempts {
  public:
   // By one clock; `seed` is another one for each transaction, or the same ones would meet again and again.
   Attempts(uint64_t now_ns, uint64_t timeout_ns, uint64_t seed) noexcept
-      : deadline_ns_(timeout_ns > kForever_ns - now_ns ? kForever_ns : now_ns + timeout_ns), prng_(seed) {}
+      : deadline_ns_(timeout_ns > kForever_ns - now_ns ? kForever_ns : now_ns + timeout_ns),
+        timeout_ns_(timeout_ns),
+        prng_(seed) {}
 
   // Whether this code says that other writers were in the way, so that another attempt may succeed.
   [[nodiscard]] static bool is_conflict(Code code) noexcept {
@@ -51,11 +55,17 @@ class Attempts {
   static constexpr uint64_t kOvertaken = 4;
   [[nodiscard]] uint64_t count() const noexcept { return count_; }
   [[nodiscard]] uint64_t deadline_ns() const noexcept { return deadline_ns_; }
+  // Until when a commit that begins now may take. Where the body alone has used up the time, as long again.
+  [[nodiscard]] uint64_t commit_by_ns(uint64_t now_ns) const noexcept {
+    if (now_ns < deadline_ns_) return deadline_ns_;
+    return timeout_ns_ > kForever_ns - now_ns ? kForever_ns : now_ns + timeout_ns_;
+  }
 
  private:
   static constexpr uint64_t kPauseMax_ns = 5 * kMillisecond_ns;
 
   uint64_t deadline_ns_;
+  uint64_t timeout_ns_;
   Prng prng_;
   uint64_t pause_max_ns_ = 2 * kMicrosecond_ns;
   uint64_t count_ = 0;  // Attempts that failed.

@@ -2,6 +2,7 @@
 #include "refract/txn/changes.h"
 
 #include <charconv>
+#include <utility>
 
 namespace refract::txn {
 
@@ -52,6 +53,11 @@ std::optional<Result<std::string>> Changes::own_value(std::string_view key) cons
   if (item == nullptr || !item->write || *item->write == WriteKind::kAdd) return std::nullopt;
   if (*item->write == WriteKind::kErase) return Result<std::string>(fail(Code::kNotFound));
   return Result<std::string>(std::string(item->value));
+}
+
+void Changes::know(Known known) {
+  known_ = std::move(known);
+  is_known_new_ = true;
 }
 
 const Changes::Found* Changes::known(std::string_view key) const {
@@ -188,6 +194,7 @@ Changes::Request Changes::request() const {
 }
 
 void Changes::clear() {
+  if (!std::exchange(is_known_new_, false)) known_.clear();
   items_.clear();
   arena_.release();
   reads_ = 0;

@@ -57,13 +57,14 @@ class Changes {
   // Likewise whether it is there.
   [[nodiscard]] std::optional<Result<bool>> presence_at_once(std::string_view key);
 
-  // What stood together at a moment behind the transaction's begin; stays over clear().
+  // What stood together at a moment behind the transaction's begin; stays over the next clear(), for one run
+  // of the body: one that was overtaken on it would be so again.
   struct Found {
     uint64_t version = 0;  // 0: it was absent.
     std::string value;
   };
   using Known = std::map<std::string, Found, std::less<>>;
-  void know(Known known) { known_ = std::move(known); }
+  void know(Known known);
   // All that was read stood together, as it was known.
   [[nodiscard]] bool are_known() const noexcept { return reads_ != 0 && known_reads_ == reads_; }
   // What a get gives behind a read that ended with `code`, and found this. kConflict: an earlier read found
@@ -128,6 +129,7 @@ class Changes {
   uint64_t bytes_ = 0;      // Of keys, and of values that were put at some time.
   bool has_writes_ = false;
   bool is_doomed_ = false;
+  bool is_known_new_ = false;  // No body has run on it.
 };
 
 }  // namespace refract::txn

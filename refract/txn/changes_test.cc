@@ -60,6 +60,9 @@ TEST(Changes, what_is_known_is_read_without_a_look_and_counts_as_read_together) 
   EXPECT_FALSE(changes.are_known());
   EXPECT_EQ(changes.add("b", 5), Code::kOk);
   EXPECT_EQ(changes.at_once("b")->value(), "5");
+  // And not for the one behind it, which would meet the same again.
+  changes.clear();
+  EXPECT_FALSE(changes.has_at_once("a"));
 }
 
 TEST(Changes, adds_come_together_with_what_was_written_before) {

@@ -61,7 +61,7 @@ std::function<Operations()> one_by_one() {
 }
 
 TEST(TransactionCost, of_an_owner_for_four_puts_at_one_moment_is_no_longer_than_it_was) {
-  expect_cost({"4 puts at one moment", 7'092, in_a_batch()});
+  expect_cost({"4 puts at one moment", 6'015, in_a_batch()});
 }
 
 TEST(TransactionCost, beside_four_single_puts) {

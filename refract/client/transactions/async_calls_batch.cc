@@ -124,14 +124,20 @@ Task<Result<>> AsyncCalls::change(kv::RpcBatch& batch, txn::Effort& effort, Requ
     co_return changed;
   }
   Write write(peers_, request, !batch.writes.empty());
+  Patience patience;
+  const bool is_brief = effort.deadline_ns < peers_.shard().now_ns() + peers_.settings().options.timeout_ns;
+  if (is_brief) patience.deadline_ns = effort.deadline_ns;
   const Result<> changed = co_await peers_.ask<void>(
       {.key = {key}},
       [&](Connection& connection, const kv::HashedKey&, uint64_t deadline_ns) {
         return ask_change(connection, batch, write, deadline_ns);
       },
-      [&](const Connection& connection, Code code) { return write.may_go_again(connection, code); });
-  const Code code = write.outcome(changed.code());
+      [&](const Connection& connection, Code code) { return write.may_go_again(connection, code); },
+      patience);
+  Code code = write.outcome(changed.code());
   write.end(peers_, code);
+  // What writes nothing leaves no doubt.
+  if (batch.writes.empty() && code == Code::kIndeterminate) code = Code::kUnavailable;
   if (code != Code::kOk) co_return fail(code);
   co_return Result<>();
 }
@@ -139,8 +145,10 @@ Task<Result<>> AsyncCalls::change(kv::RpcBatch& batch, txn::Effort& effort, Requ
 // Each attempt is a transaction of its own: what is not decided of it never will be.
 Task<Result<>> AsyncCalls::change_over_shards(kv::RpcBatch& batch, txn::Effort& effort) {
   runtime::Shard& shard = peers_.shard();
-  txn::Attempts attempts(shard.refresh_now(), peers_.settings().options.timeout_ns,
-                         peers_.new_request().sequence ^ shard.now_ns());
+  const uint64_t now_ns = shard.refresh_now();
+  const uint64_t left_ns = effort.deadline_ns - std::min(effort.deadline_ns, now_ns);
+  txn::Attempts attempts(now_ns, std::min(peers_.settings().options.timeout_ns, left_ns),
+                         peers_.new_request().sequence ^ now_ns);
   for (;;) {
     Access access(peers_);
     txn::Coordinator coordinator(access, shard, batch, {effort, attempts.deadline_ns()});
@@ -182,7 +190,7 @@ Task<> AsyncCalls::hold_reads(txn::Changes& changes, txn::Effort& effort, uint64
   co_await multi_get(items);
   txn::Changes::Known known;
   Result<> stood = fail(Code::kTooLarge);
-  if (take_known(changes, items, known)) stood = co_await validate(changes);
+  if (take_known(changes, items, known)) stood = co_await validate(changes, deadline_ns);
   coordinator.release();
   if (stood) changes.know(std::move(known));
 }

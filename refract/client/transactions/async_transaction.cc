@@ -64,14 +64,14 @@ Result<> AsyncTransaction::add(Bytes key, int64_t addend) {
 }
 
 Task<Result<>> AsyncTransaction::validate() {
-  return calls_.validate(changes_);
+  return calls_.validate(changes_, kForever_ns);
 }
 
 // Versions are never used twice: what has its version still, behind the last read, has stood since it was
 // read. What was absent may have come and gone: the owner has to say that it is absent while all else stands.
 // So it does where each look would take a message; or each look takes one, where owners of several nodes do
 // not speak with each other.
-Task<Result<>> AsyncCalls::validate(const Changes& changes) {
+Task<Result<>> AsyncCalls::validate(const Changes& changes, uint64_t deadline_ns) {
   if (changes.is_doomed()) co_return fail(Code::kConflict);
   if (changes.reads() < 2 || changes.are_known()) co_return Result<>();
   Changes::Request request = changes.request();
@@ -81,7 +81,7 @@ Task<Result<>> AsyncCalls::validate(const Changes& changes) {
     return read.kind == kv::ConditionKind::kVersion;
   });
   if (!client::are_read_directly(peers_, changes)) {
-    const Result<> held = co_await ask_owners(batch);
+    const Result<> held = co_await ask_owners(batch, deadline_ns);
     if (!all_there || held.code() != Code::kUnsupported) co_return held;
   }
   for (const kv::RpcCondition& read : request.conditions) {
@@ -91,13 +91,13 @@ Task<Result<>> AsyncCalls::validate(const Changes& changes) {
     if (!now || now->version != read.version) co_return fail(Code::kConflict);
   }
   if (all_there) co_return Result<>();
-  const Result<> held = co_await ask_owners(batch);
+  const Result<> held = co_await ask_owners(batch, deadline_ns);
   co_return held;
 }
 
 // Whether all of it holds at one moment.
-Task<Result<>> AsyncCalls::ask_owners(kv::RpcBatch& batch) {
-  txn::Effort effort{.begun_ns = peers_.shard().refresh_now()};
+Task<Result<>> AsyncCalls::ask_owners(kv::RpcBatch& batch, uint64_t deadline_ns) {
+  txn::Effort effort{.begun_ns = peers_.shard().refresh_now(), .deadline_ns = deadline_ns};
   const Result<> held = co_await change(batch, effort);
   co_return as_conflict(held);
 }
@@ -105,10 +105,10 @@ Task<Result<>> AsyncCalls::ask_owners(kv::RpcBatch& batch) {
 Task<Result<>> AsyncCalls::commit(const Changes& changes, txn::Effort& effort) {
   if (changes.is_doomed()) co_return fail(Code::kConflict);
   if (!changes.writes()) {
-    const Result<> valid = co_await validate(changes);
+    const Result<> valid = co_await validate(changes, effort.deadline_ns);
     co_return valid;
   }
-  if (const auto only = changes.only_put()) {
+  if (const auto only = changes.only_put(); only && effort.deadline_ns == kForever_ns) {
     PutOptions options;
     options.if_absent = only->if_absent;
     options.if_version = only->if_version;
@@ -128,18 +128,21 @@ Task<Result<>> AsyncCalls::transaction(AsyncClient::Body body, TransactionOption
   Changes changes;
   txn::Effort effort{.begun_ns = shard.refresh_now()};
   Attempts attempts(effort.begun_ns, options.timeout_ns, peers_.new_request().sequence ^ effort.begun_ns);
+  const bool is_brief = options.timeout_ns < peers_.settings().options.timeout_ns;
   for (;;) {
     changes.clear();
     AsyncTransaction transaction(*this, changes, is_read_only);
     const Result<> ran = co_await body(transaction);
+    if (is_brief) effort.deadline_ns = attempts.commit_by_ns(shard.refresh_now());
+    // An error of the body counts if it had a true picture.
     Result<> ended = fail(Code::kConflict);
     if (ran) {
       ended = co_await commit(changes, effort);
     } else {
-      ended = co_await validate(changes);
+      ended = co_await validate(changes, effort.deadline_ns);
     }
     if (ended) co_return ran;
-    if (ended.code() != Code::kConflict) co_return ran ? ended : ran;
+    if (ended.code() != Code::kConflict) co_return ended;
     const std::optional<uint64_t> pause_ns = attempts.pause(shard.refresh_now());
     if (!pause_ns) co_return fail(Code::kConflict);
     co_await shard.sleep_for(*pause_ns);

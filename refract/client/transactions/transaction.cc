@@ -61,12 +61,12 @@ Result<> Transaction::add(Bytes key, int64_t addend) {
 }
 
 Result<> Transaction::validate() {
-  return client_.validate(changes_);
+  return client_.validate(changes_, kForever_ns);
 }
 
 // Where all that was read is there, and read directly, this takes no message: the second looks are the
 // blocking reader's. The rest is AsyncCalls::validate().
-Result<> Client::validate(const Changes& changes) {
+Result<> Client::validate(const Changes& changes, uint64_t deadline_ns) {
   if (changes.is_doomed()) return fail(Code::kConflict);
   if (changes.reads() < 2 || changes.are_known()) return Result<>();
   client::ThreadState* mine = state_->mine();
@@ -84,13 +84,13 @@ Result<> Client::validate(const Changes& changes) {
     }
   });
   if (code != Code::kOk || all_there) return result_of(code);
-  return mine->wait_or(Code::kDeadlineExceeded, mine->async().validate(changes));
+  return mine->wait_or(Code::kDeadlineExceeded, mine->async().validate(changes, deadline_ns));
 }
 
 Result<> Client::commit(const Changes& changes, txn::Effort& effort) {
   if (changes.is_doomed()) return fail(Code::kConflict);
-  if (!changes.writes()) return validate(changes);
-  if (const auto only = changes.only_put()) {
+  if (!changes.writes()) return validate(changes, effort.deadline_ns);
+  if (const auto only = changes.only_put(); only && effort.deadline_ns == kForever_ns) {
     const Result<uint64_t> version =
         put(only->key, only->value,
             {.if_absent = only->if_absent, .if_version = only->if_version, .ttl_ns = only->ttl_ns});
@@ -108,14 +108,16 @@ Result<> Client::run_transaction(const std::function<Result<>(Transaction&)>& bo
   txn::Effort effort{.begun_ns = clock.now_ns()};
   Attempts attempts(effort.begun_ns, options.timeout_ns,
                     effort.begun_ns ^ reinterpret_cast<uintptr_t>(&changes));
+  const bool is_brief = options.timeout_ns < state_->timeout_ns();
   for (;;) {
     changes.clear();
     Transaction transaction(*this, changes, is_read_only);
     const Result<> ran = body(transaction);
-    // An error counts if the body had a true picture; what the body says of the connection counts anyhow.
-    const Result<> ended = ran ? commit(changes, effort) : validate(changes);
+    if (is_brief) effort.deadline_ns = attempts.commit_by_ns(clock.now_ns());
+    // An error of the body counts if it had a true picture.
+    const Result<> ended = ran ? commit(changes, effort) : validate(changes, effort.deadline_ns);
     if (ended) return ran;
-    if (ended.code() != Code::kConflict) return ran ? ended : ran;
+    if (ended.code() != Code::kConflict) return ended;
     const std::optional<uint64_t> pause_ns = attempts.pause(clock.now_ns());
     if (!pause_ns) return fail(Code::kConflict);
     client::ThreadState* mine = state_->mine();

@@ -44,7 +44,8 @@ struct Effort;
 }  // namespace txn
 
 struct TransactionOptions {
-  // Of all attempts together; then kConflict.
+  // Of all attempts together; then kConflict. Calls of the body have the client's own timeout. Where the body
+  // alone has taken so long, its commit is tried all the same, for as long again.
   uint64_t timeout_ns = 5'000'000'000;
 };
 

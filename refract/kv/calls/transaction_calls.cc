@@ -33,7 +33,9 @@ std::optional<TransactionName> WordPool::take() {
 }
 
 void WordPool::give_back(const TransactionName& name) {
-  words_.push_back({.place = name.place, .next = name.number + 1});
+  const uint64_t next = name.number + 1;
+  if (next >> kNumbersShift != name.number >> kNumbersShift) return bring_back(name);
+  words_.push_back({.place = name.place, .next = next});
 }
 
 void WordPool::add(const wire::GivenWord& word) {

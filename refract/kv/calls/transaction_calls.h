@@ -30,7 +30,8 @@ class WordPool {
  public:
   // Nothing: there is none left.
   [[nodiscard]] std::optional<TransactionName> take();
-  // The transaction was decided against: the word is for another.
+  // The transaction was decided against: the word is for another. One whose numbers are used up goes to the
+  // home, which gives it others.
   void give_back(const TransactionName& name);
   // It was committed, or may have been: the home has the word next.
   void bring_back(const TransactionName& name) { ended_.push_back(name.place); }

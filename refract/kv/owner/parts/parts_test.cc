@@ -461,7 +461,7 @@ TEST(PartsThatExpire, of_the_home_are_looked_at_directly_before_the_decision) {
   Table::Parts parts(table, decisions);
   HomeWords words(decisions, 0, 0);
   std::vector<Code> codes;
-  for (uint64_t lived = 1; lived < 10; ++lived) {
+  for (uint64_t lived = 0; lived < 10; ++lived) {
     (void)needed(
         table.put(bytes_of("lease"), bytes_of("1"), {.expires_wall_ns = LookedAtClock::kBegin_ns + lived}));
     const HomeWords::Given word = words.give(7, 1, 0).at(0);

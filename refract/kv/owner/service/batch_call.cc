@@ -29,7 +29,7 @@ Code BatchCall::decode(const wire::BatchRequest& request, std::span<const std::b
   const wire::Identity& identity = request.identity;
   if ((identity.client == 0) != (identity.sequence == 0)) return Code::kMalformed;
   if (items > kBatchKeysMax) return Code::kTooLarge;
-  bytes_.resize(body.size());
+  bytes_ = {static_cast<std::byte*>(arena_.allocate(body.size(), alignof(uint64_t))), body.size()};
   if (!body.empty()) copy_possibly_torn(bytes_.data(), body.data(), body.size());
   conditions_.reserve(request.conditions);
   writes_.reserve(request.writes);

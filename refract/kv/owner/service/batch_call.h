@@ -4,8 +4,10 @@
 // Threads: used only by the shard that owns the table.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory_resource>
 #include <span>
 #include <vector>
 
@@ -19,6 +21,11 @@ namespace refract::kv {
 
 class BatchCall {
  public:
+  BatchCall() = default;
+  BatchCall(const BatchCall&) = delete;
+  BatchCall& operator=(const BatchCall&) = delete;
+  ~BatchCall() = default;
+
   // Copies `body`, then takes it apart. kMalformed; kInvalidArgument, kTooLarge with failed(): a key is
   // empty, or there is too much. The table outlives the call.
   [[nodiscard]] Code decode(const wire::BatchRequest& request, std::span<const std::byte> body,
@@ -55,9 +62,12 @@ class BatchCall {
   [[nodiscard]] Code take_condition(std::span<const std::byte>& body, const Table& table);
   [[nodiscard]] Code take_write(std::span<const std::byte>& body, const Table& table, const Clock& clock);
 
-  std::vector<std::byte> bytes_;
-  std::vector<BatchCondition> conditions_;
-  std::vector<BatchWrite> writes_;
+  // What a few short items need. With all else as much as the C library gives out quickly.
+  alignas(std::max_align_t) std::array<std::byte, 832> room_;
+  std::pmr::monotonic_buffer_resource arena_{room_.data(), room_.size()};
+  std::span<std::byte> bytes_;
+  std::pmr::vector<BatchCondition> conditions_{&arena_};
+  std::pmr::vector<BatchWrite> writes_{&arena_};
   TableBatch batch_;
 };
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cstddef>
+#include <memory_resource>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -27,8 +29,23 @@ std::optional<int64_t> number_in(std::span<const std::byte> value) noexcept {
   return number;
 }
 
+// So many keys are compared with each other faster than they are sorted.
+constexpr size_t kFewWrites = 16;
+
+bool is_same(const TableKey& one, const TableKey& other) noexcept {
+  return one.hash == other.hash && std::ranges::equal(one.bytes, other.bytes);
+}
+
 // The lowest place of a key that stands in two writes; none: writes.size().
 size_t first_repeated(std::span<const BatchWrite> writes) {
+  if (writes.size() <= kFewWrites) {
+    for (size_t i = 1; i < writes.size(); ++i) {
+      for (size_t before = 0; before < i; ++before) {
+        if (is_same(writes[before].key, writes[i].key)) return i;
+      }
+    }
+    return writes.size();
+  }
   std::vector<uint32_t> order(writes.size());
   for (uint32_t i = 0; i < order.size(); ++i) order[i] = i;
   const auto before = [&](uint32_t one, uint32_t other) {
@@ -53,7 +70,7 @@ class Table::BatchTurn {
   BatchTurn(Table& table, TableBatch& batch)
       : table_(table),
         batch_(batch),
-        steps_(batch.writes.size()),
+        steps_(batch.writes.size(), &arena_),
         is_alone_(batch.part == nullptr && batch.writes.size() == 1) {}
 
   [[nodiscard]] Code run() {
@@ -62,7 +79,9 @@ class Table::BatchTurn {
     if (const Code code = check_conditions(); code != Code::kOk) return code;
     for (int attempt = 0; attempt < kTriesForRoom; ++attempt) {
       Code code = draft_all();
-      const bool is_as_drafted = code == Code::kOk && check_all(code);
+      // What nothing was taken away from stands as it was looked at.
+      const bool is_as_drafted =
+          code == Code::kOk && (table_.stats_.removed() == looked_at_ || check_all(code));
       if (is_as_drafted) {
         if (steps_.empty() && batch_.part == nullptr) return Code::kOk;
         if (is_alone_) return change_one();
@@ -82,7 +101,8 @@ class Table::BatchTurn {
   // Of one write.
   struct Step {
     Draft draft{};
-    Offset slot_at;  // Where it is pending; nowhere: it is not.
+    Offset found_at;  // Where the entry is that it replaces; nowhere: there is none.
+    Offset slot_at;   // Where it is pending; nowhere: it is not.
     PendingEntry entry{};
     uint64_t stamp = 0;
     int64_t base = 0;     // What it adds to,
@@ -234,6 +254,7 @@ class Table::BatchTurn {
   }
 
   [[nodiscard]] Code check_conditions() {
+    looked_at_ = table_.stats_.removed();
     now_wall_ns_ = batch_.looked_wall_ns = table_.clock_.wall_ns();
     batch_.expires_wall_ns = 0;
     if (batch_.part != nullptr && batch_.part->is_restored) return Code::kOk;
@@ -316,40 +337,51 @@ class Table::BatchTurn {
       steps_[i].stamp = restored != 0 ? restored : table_.heap_.next_stamp();
     }
     if (is_far()) link_record();
-    for (const bool is_new : {true, false}) {
-      for (size_t i = 0; i < steps_.size(); ++i) {
-        if (steps_[i].slot_at || steps_[i].is_erasure_of_nothing || place(i, is_new)) continue;
-        batch_.failed = batch_.conditions.size() + i;
-        return false;
-      }
+    for (size_t i = 0; i < steps_.size(); ++i) {
+      if (find_or_place(i)) continue;
+      batch_.failed = batch_.conditions.size() + i;
+      return false;
     }
-    REFRACT_CHECK(std::ranges::all_of(
-        steps_, [](const Step& step) { return step.slot_at || step.is_erasure_of_nothing; }));
+    // New ones have taken free slots, and moved none of these.
+    for (size_t i = 0; i < steps_.size(); ++i) {
+      if (steps_[i].found_at) place_over(i);
+    }
     return true;
   }
 
-  // False: there is no line for it.
-  [[nodiscard]] bool place(size_t i, bool is_new) {
+  // Where an entry is to be replaced, or a new one. False: there is no line for it.
+  [[nodiscard]] bool find_or_place(size_t i) {
     const BatchWrite& write = batch_.writes[i];
     Step& step = steps_[i];
     TablePlace place = table_.locate(write.key);
-    if (static_cast<bool>(place.slot) == is_new) return true;
-    if (is_new && write.kind == WriteKind::kErase) {
-      step.is_erasure_of_nothing = true;
+    step.entry.replaced = place.slot;
+    if (place.slot) {
+      step.found_at = place.slot_at;
       return true;
     }
+    step.is_erasure_of_nothing = write.kind == WriteKind::kErase;
+    if (step.is_erasure_of_nothing) return true;
     if (!place.slot_at && !table_.link_line(place, write.key.hash)) return false;
-    step.entry.replaced = place.slot;
-    if (write.kind != WriteKind::kPut && is_present(place.slot)) stand_on(place.slot);
-    finish_buffer(i);
-    // Of several shards only what has happened departs.
-    if (place.slot && batch_.part == nullptr) table_.depart(place.slot);
-    REFRACT_FAULT("kv.batch.before_pending");
-    step.slot_at = place.slot_at;
-    table_.writer_.publish(step.slot_at, step.entry.slot.bits);
-    if (is_new && table_.crowds_ != nullptr) [[unlikely]]
+    make_pending(i, place.slot_at);
+    if (table_.crowds_ != nullptr) [[unlikely]]
       table_.note_stored(write.key);
     return true;
+  }
+  void place_over(size_t i) {
+    const Step& step = steps_[i];
+    REFRACT_DCHECK(table_.slot_at(step.found_at).bits == step.entry.replaced.bits);
+    if (batch_.writes[i].kind != WriteKind::kPut && is_present(step.entry.replaced)) {
+      stand_on(step.entry.replaced);
+    }
+    // Of several shards only what has happened departs.
+    if (batch_.part == nullptr) table_.depart(step.entry.replaced);
+    make_pending(i, step.found_at);
+  }
+  void make_pending(size_t i, Offset slot_at) {
+    finish_buffer(i);
+    REFRACT_FAULT("kv.batch.before_pending");
+    steps_[i].slot_at = slot_at;
+    table_.writer_.publish(slot_at, steps_[i].entry.slot.bits);
   }
 
   void finish_buffer(size_t i) {
@@ -483,8 +515,12 @@ class Table::BatchTurn {
 
   Table& table_;
   TableBatch& batch_;
-  std::vector<Step> steps_;
+  // What a few writes need, so that short batches take no memory.
+  alignas(std::max_align_t) std::array<std::byte, 1024> room_;
+  std::pmr::monotonic_buffer_resource arena_{room_.data(), room_.size()};
+  std::pmr::vector<Step> steps_;
   const bool is_alone_;
+  uint64_t looked_at_ = 0;  // How many entries had been taken away when the conditions were looked at.
   uint64_t now_wall_ns_ = 0;
   uint64_t number_ = 0;
   uint64_t group_stamp_ = 0;  // Of all in the log, below those of the entries.

@@ -342,6 +342,21 @@ TEST(TransactionService, words_come_back) {
   EXPECT_EQ(get(client, "part"), "499");
 }
 
+// What is refused uses up a number of its word; then the word has others.
+TEST(TransactionService, numbers_come_back) {
+  constexpr uint64_t kAll = (uint64_t{1} << kNumbersShift) * wire::kWordsPerCall;
+  Served served;
+  Client client(served);
+  for (uint64_t i = 0; i < kAll + kAll / 4; ++i) {
+    const TransactionName name = client.begin();
+    ASSERT_NE(name.number % (uint64_t{1} << kNumbersShift), 0U) << i << ": it is of the next range";
+    client.calls().end(name, /*is_refused=*/true, client.calls().opened_ns());
+  }
+  const TransactionName name = client.begin();
+  ASSERT_EQ(client.prepare(name, "part", "1"), Code::kOk);
+  EXPECT_EQ(client.decide(name, "home", "1"), Code::kOk);
+}
+
 // A session may have twice as many as are given at a time.
 TEST(TransactionService, words_are_asked_for_before_there_are_none) {
   Served served;
