@@ -86,6 +86,8 @@ const char* SpaceWords::fault_of_buffer(Slot slot, uint64_t stamp, Lengths lengt
   const Offset buffer = slot.buffer();
   if (!slot.names(stamp)) return "the buffer's stamp is not its slot's";
   if (stamp >= observe({offsetof(SpaceHeader, stamp_limit)})) return "the buffer's stamp was never given out";
+  if (lengths.is_pending() && (lengths.flags & Lengths::kBatch) == 0)
+    return "it is pending, and has no trailer";
   if (!lengths.is_sound() || !is_inside(buffer, lengths.total_bytes())) return "the lengths are impossible";
   if (((lengths.flags & Lengths::kExpires) != 0) != slot.expires()) {
     return "slot and buffer disagree on the time to live";

@@ -12,6 +12,8 @@
 
 #include "refract/base/prng.h"
 #include "refract/documents/json.h"
+#include "refract/kv/layout/decision_words.h"
+#include "refract/kv/owner/parts/parts.h"
 #include "refract/kv/testing/test_space.h"
 
 namespace refract::inspect::table_decoder_test {
@@ -167,6 +169,44 @@ TEST_F(TableDecoder, a_bucket_that_does_not_exist_is_refused_and_no_damage) {
     EXPECT_TRUE(ask({.bucket = bucket}).is_nothing);
     EXPECT_EQ(damage_count(ask({.bucket = bucket})), 0U);
   }
+}
+
+// A word of another node is said to be one, and what it keeps of such a transaction is listed.
+TEST_F(TableDecoder, transactions_under_way_are_shown) {
+  kv::Decisions decisions(std::vector<kv::Decisions::Home>{{.space = space_.base()}});
+  kv::Table::Parts parts(space_.table(), decisions);
+  const auto prepare = [&](const kv::PartOf& from, std::string_view key) {
+    const std::vector<kv::BatchCondition> read{{.key = space_.table().hashed(bytes_of("key 3"))}};
+    std::vector<kv::BatchWrite> writes{
+        {.key = space_.table().hashed(bytes_of(key)), .value = bytes_of("new")}};
+    kv::TableBatch batch{.conditions = read, .writes = writes};
+    EXPECT_TRUE(parts.prepare(batch, from));
+  };
+  const uint64_t number = (uint64_t{1} << kv::kNumbersShift) + 1;
+  const kv::DecisionPlace near = decisions.place_of(0, 3);
+  decisions.renew(near, number - 1);
+  const kv::DecisionPlace far{uint64_t{2} << kv::DecisionPlace::kShardShift | 0x5000};
+  prepare({.name = {.place = near, .number = number}, .session = 9, .now_ns = 1}, "key 1");
+  prepare(
+      {.name = {.place = far.seen_from_afar(2), .number = 5}, .session = 9, .now_ns = 1, .generation = 77},
+      "key 2");
+  set_word(near.at().value, kv::Decision::claimed(number).bits);
+  const auto expect_shown = [&](const Question& question, const std::string& wanted) {
+    const std::string shown = text(question);
+    EXPECT_NE(shown.find(wanted), std::string::npos) << wanted << " is missing in\n" << shown;
+  };
+  expect_shown({.key = "key 2"},
+               "the decision word at 0x5000 of shard 1 of member 2 says, which is another node");
+  expect_shown({.key = "key 1"}, fmt::format("says: number {}, undecided", number));
+  expect_shown({.at = near.at().value}, "undecided: its home has claimed it");
+  expect_shown({}, "home member 2, number 5 by the decision word at 0x5000 of shard 1: open");
+  expect_shown({}, "holds 'key 3' (read)");
+  expect_shown({.at = word(kv::kFarPartsAt.value)}, "home member 2");
+  EXPECT_EQ(damage_count(ask({})), 0U);
+  set_word(word(kv::kFarPartsAt.value) + 8, word(kv::kFarPartsAt.value));
+  EXPECT_EQ(damage_count(ask({})), 1U);
+  set_word(near.at().value, kv::Decision::committed(1).bits + 4 * ((1 << kv::kNumbersShift) - 1));
+  EXPECT_EQ(damage_count(ask({.at = near.at().value})), 1U) << "the first number of a range is never given";
 }
 
 // Whatever the bytes are, every question ends and stays inside: the sanitizers watch.

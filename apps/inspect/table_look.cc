@@ -7,11 +7,13 @@
 #include <optional>
 
 #include "apps/inspect/decoder.h"
+#include "apps/inspect/transaction_words.h"
 #include "apps/progress/progress.h"
 #include "apps/records/shown_text.h"
 
 #include "refract/base/hash.h"
 #include "refract/kv/layout/decision_words.h"
+#include "refract/kv/layout/transaction_wire.h"
 
 namespace refract::inspect {
 namespace {
@@ -26,6 +28,42 @@ constexpr uint64_t kValueBytesShown = 1024;
 
 std::string hex(uint64_t value) {
   return fmt::format("{:#x}", value);
+}
+
+std::string_view fate_text(uint64_t fate) {
+  switch (static_cast<kv::wire::Fate>(fate)) {
+    case kv::wire::Fate::kHappened:
+      return "has happened, and is being applied";
+    case kv::wire::Fate::kNever:
+      return "never happens, and is being undone";
+    default:
+      return "open";
+  }
+}
+
+Part far_part_of(const FarLook& look) {
+  const kv::DecisionPlace home = look.home();
+  Part part{.kind = "far_part"};
+  part.hidden("offset", look.at.value).hidden("member", home.member()).hidden("shard", home.shard());
+  part.hidden("word_at", home.at().value).hidden("number", look.part.number);
+  part.hidden("generation", look.part.generation).hidden("fate", fate_text(look.part.fate));
+  const std::string name = fmt::format("number {} by the decision word at {:#x} of shard {}",
+                                       look.part.number, home.at().value, home.shard());
+  if (look.is_decision()) {
+    part.heading = fmt::format("{:#x}  {}: this node has decided it, in an earlier memory: it has happened",
+                               look.at.value, name);
+    return part;
+  }
+  part.heading = fmt::format("{:#x}  home member {}, {}: {}", look.at.value, home.member(), name,
+                             fate_text(look.part.fate));
+  for (const FarLook::Key& key : look.keys) {
+    part.parts.push_back({.kind = "held_key",
+                          .heading = fmt::format("holds {} ({})", records::in_quotes(key.key),
+                                                 key.is_written ? "erased, and absent" : "read")});
+    part.parts.back().bytes("key", std::as_bytes(std::span(key.key))).hidden("is_written", key.is_written);
+    for (Field& field : part.parts.back().fields) field.text.clear();
+  }
+  return part;
 }
 
 std::string hint_text(uint8_t hint) {
@@ -81,6 +119,20 @@ SpaceWords::Entry TableLook::steady_entry(Offset slot_at, Slot& slot) {
   return entry;
 }
 
+// Likewise.
+const char* TableLook::steady_trailer_fault(Offset slot_at) {
+  const char* fault = nullptr;
+  for (int look = 0; look < kLooks; ++look) {
+    if (look > 0) pause_();
+    Slot slot{words_.observe(slot_at)};
+    const SpaceWords::Entry entry = steady_entry(slot_at, slot);
+    const bool has_trailer = slot && entry.fault == nullptr && (entry.lengths.flags & Lengths::kBatch) != 0;
+    fault = has_trailer ? fault_of_trailer(words_, slot, entry) : nullptr;
+    if (fault == nullptr || !pause_) break;
+  }
+  return fault;
+}
+
 Part TableLook::slot(Offset at, uint64_t bucket, uint64_t number, uint64_t& used) {
   Part part{.kind = "slot"};
   Slot slot{words_.observe(at)};
@@ -114,6 +166,9 @@ Part TableLook::slot(Offset at, uint64_t bucket, uint64_t number, uint64_t& used
     part.fields.push_back(std::move(field));
   }
   part.hidden("value_bytes", entry.lengths.value_bytes);
+  if (entry.lengths.is_pending()) part.heading += ", pending";
+  part.hidden("pending", entry.lengths.is_pending());
+  if (const char* const fault = steady_trailer_fault(at)) part.damage(slot.buffer().value, fault);
   switch (words_.standing_of(entry.hash, bucket)) {
     case SpaceWords::Standing::kRight:
       break;
@@ -209,8 +264,7 @@ Part TableLook::buffer_content(Part part, Offset at, uint64_t room) {
     part.text("replaced", hex(words_.observe(trailer.plus(offsetof(kv::Trailer, replaced)))));
     const kv::DecisionPlace place{words_.observe(trailer.plus(offsetof(kv::Trailer, decision_at)))};
     if (lengths.is_pending() && place.is_word()) {
-      part.text("pending", fmt::format("as the decision word at {:#x} of shard {} says", place.at().value,
-                                       place.shard()));
+      part.text("pending", text_of(words_, place));
     } else if (lengths.is_pending()) {
       part.text("pending", decided == kv::Decision::committed(number).bits
                                ? "the batch has happened"
@@ -235,6 +289,11 @@ Part TableLook::buffer_content(Part part, Offset at, uint64_t room) {
 Part TableLook::buffer(Offset at) {
   const ChunkWord chunk = words_.chunk_of(at);
   Part part{.kind = "buffer"};
+  std::optional<Part> far;
+  (void)each_far(words_, [&](const FarLook& look) {
+    if (look.at == at) far = far_part_of(look);
+  });
+  if (far) return *std::move(far);
   const uint64_t left = words_.bytes() - at.value;
   if (chunk.kind() == ChunkKind::kExtent) {
     part.heading = fmt::format("extent at {:#x} (chunk {})", at.value, at.value / kChunkBytes);
@@ -276,6 +335,23 @@ Part TableLook::key(std::string_view key, bool& found) {
   return part;
 }
 
+// A list that a server changes meanwhile may look broken for a moment.
+void TableLook::far_parts(Part& part) {
+  std::vector<Part> parts;
+  std::optional<Damage> broken;
+  for (int look = 0; look < kLooks; ++look) {
+    if (look > 0) pause_();
+    parts.clear();
+    broken = each_far(words_, [&parts](const FarLook& one) { parts.push_back(far_part_of(one)); });
+    if (!broken || !pause_) break;
+  }
+  if (parts.empty() && !broken) return;
+  Part all{.kind = "far_parts", .heading = "parts of transactions that other nodes decide"};
+  if (broken) all.damage(broken->offset, std::move(broken->what));
+  all.parts = std::move(parts);
+  part.parts.push_back(std::move(all));
+}
+
 Part TableLook::header_place(uint64_t at) {
   if (at < sizeof(SpaceHeader)) {
     Part part = raw_bytes({words_.at({0}), words_.bytes()}, at / 16 * 16);
@@ -299,8 +375,8 @@ Part TableLook::header_place(uint64_t at) {
     const kv::Decision decision{word.bits};
     part.heading = fmt::format("decision word {}", (at - directory) / 8 - words_.chunks_max());
     part.number("number", decision.number());
-    part.text("says", decision.commits(decision.number()) ? "this transaction has happened"
-                                                          : "none up to this number has happened");
+    part.text("says", text_of(decision));
+    if (const char* const fault = fault_of_word(words_, decision)) part.damage(at / 8 * 8, fault);
   } else {
     return raw_bytes({words_.at({0}), words_.bytes()}, at / 16 * 16);
   }

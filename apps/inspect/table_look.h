@@ -33,11 +33,14 @@ class TableLook {
   };
 
   [[nodiscard]] SpaceWords::Entry steady_entry(Offset slot_at, kv::Slot& slot);
+  [[nodiscard]] const char* steady_trailer_fault(Offset slot_at);
   [[nodiscard]] Part line(Offset at, uint64_t index, uint64_t number, uint64_t& used);
   [[nodiscard]] Part slot(Offset at, uint64_t bucket, uint64_t number, uint64_t& used);
   [[nodiscard]] Part header_place(uint64_t at);
   [[nodiscard]] Part slab_place(uint64_t at, ChunkWord chunk);
   [[nodiscard]] Part bucket_place(uint64_t at);
+  // Parts of transactions whose home is another node.
+  void far_parts(Part& part);
   [[nodiscard]] Part buffer_content(Part part, Offset at, uint64_t room);
   template <typename Is>
   [[nodiscard]] Named find(uint64_t hash, const Is& is);

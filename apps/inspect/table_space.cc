@@ -182,6 +182,7 @@ Part TableLook::space() {
   part.parts.push_back(chunk_picture(words_, census));
   part.parts.push_back(class_summary(words_, census));
   part.parts.push_back(bucket_summary(census));
+  far_parts(part);
   return part;
 }
 

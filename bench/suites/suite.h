@@ -100,7 +100,8 @@ struct Suite {
   std::string title;
   enum class Experiment : uint8_t { kChase, kKv, kTxn, kPulls, kBars } experiment = Experiment::kChase;
   uint64_t seed = 1;
-  double tolerance = 0;
+  double tolerance = 0;        // A share of the paper's figure.
+  double ratio_tolerance = 0;  // Of a figure that has `over`: no share, a difference. 0: as of the others.
   Testbed testbed;
   Load load;
   std::vector<System> systems;
@@ -164,7 +165,12 @@ struct SuiteResult {
 // Whether a figure that is judged is further off than the suite allows and nothing says why.
 [[nodiscard]] bool has_unexplained(const Suite& suite, const SuiteResult& result);
 
-// Whether ours is further from the paper's than the figure allows.
+// What ours may be.
+struct Allowed {
+  double at_least = 0;
+  double at_most = 0;
+};
+[[nodiscard]] Allowed allowed(const Suite& suite, const Figure& figure) noexcept;
 [[nodiscard]] bool is_off(const Suite& suite, const Figure& figure, double ours) noexcept;
 
 // suite_results.cc

@@ -267,6 +267,7 @@ void take_suite(Fields& fields, Suite& suite) {
   if (experiment == "bars") return take_claim(fields, suite);
   fields.take("seed", suite.seed);
   fields.take("tolerance", suite.tolerance);
+  fields.may_take("ratio_tolerance", suite.ratio_tolerance);
   if (experiment == "kv") {
     suite.experiment = Suite::Experiment::kKv;
   } else if (experiment == "txn") {

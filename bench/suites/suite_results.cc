@@ -3,7 +3,7 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
+#include <limits>
 
 #include "bench/suites/suite.h"
 
@@ -112,12 +112,19 @@ Reported<Compared> compare(const Figure& figure, const SuiteResult& result) {
 
 }  // namespace
 
+Allowed allowed(const Suite& suite, const Figure& figure) noexcept {
+  const double paper = figure.paper;
+  if (figure.is_at_least) return {.at_least = paper, .at_most = std::numeric_limits<double>::infinity()};
+  if (figure.within_times > 0)
+    return {.at_least = paper / figure.within_times, .at_most = paper * figure.within_times};
+  const bool is_ratio = !figure.over.empty() && suite.ratio_tolerance > 0;
+  const double off = is_ratio ? suite.ratio_tolerance : paper * suite.tolerance;
+  return {.at_least = paper - off, .at_most = paper + off};
+}
+
 bool is_off(const Suite& suite, const Figure& figure, double ours) noexcept {
-  if (figure.is_at_least) return ours < figure.paper;
-  if (figure.within_times > 0) {
-    return ours > figure.paper * figure.within_times || ours * figure.within_times < figure.paper;
-  }
-  return std::abs(ours / figure.paper - 1) > suite.tolerance;
+  const Allowed range = allowed(suite, figure);
+  return ours < range.at_least || ours > range.at_most;
 }
 
 std::string_view text(SuiteFabric fabric) noexcept {
@@ -186,16 +193,18 @@ std::string lines_of(const Suite& suite, const SuiteResult& result) {
 void add_to(Findings& findings, const Suite& suite, const SuiteResult& result) {
   findings.facts[suite.name] = {
       {"fabric", text(result.fabric)}, {"seed", suite.seed}, {"tolerance", suite.tolerance}};
+  if (suite.ratio_tolerance > 0) {
+    findings.facts[suite.name].append_member("ratio_tolerance", suite.ratio_tolerance);
+  }
   Section section{.title = suite.title, .how = std::string(label_of(result.fabric))};
   for (const Compared& compared : result.compared) {
     const Figure& figure = *compared.figure;
     Series& series = section.add(figure.what, subject_of(figure), compared.unit, {compared.ours});
-    const double low = figure.within_times > 0 ? 1 / figure.within_times : 1 - suite.tolerance;
-    const double high = figure.within_times > 0 ? figure.within_times : 1 + suite.tolerance;
-    series.limit = {.at_least = figure.paper * (figure.is_at_least ? 1 : low),
+    const Allowed range = allowed(suite, figure);
+    series.limit = {.at_least = range.at_least,
                     .text = fmt::format("the paper: {:g}, {}", figure.paper, figure.source),
                     .verdict = std::string(verdict_of(suite, compared))};
-    if (!figure.is_at_least) series.limit->at_most = figure.paper * high;
+    if (!figure.is_at_least) series.limit->at_most = range.at_most;
     series.details = {{"paper", figure.paper, compared.unit}, {"off by", 100 * compared.difference, "%"}};
     series.note = figure.because;
   }

@@ -143,6 +143,26 @@ TEST(Testbed, each_kind_of_request_costs_what_the_system_says) {
   EXPECT_EQ(cost_of(fabric::Op::kSend, 0x301), std::pair(uint64_t{3'000}, uint64_t{500}));
 }
 
+// A ratio of 0.9 is within 15 % of 0.82, and no 18 % less.
+TEST(Suite, a_ratio_is_judged_by_its_own_tolerance) {
+  Suite loose;
+  loose.tolerance = 0.15;
+  Suite strict = loose;
+  strict.ratio_tolerance = 0.05;
+  Figure single;
+  single.paper = 0.82;
+  Figure ratio = single;
+  ratio.over = "another";
+  EXPECT_FALSE(is_off(loose, ratio, 0.90));
+  EXPECT_TRUE(is_off(strict, ratio, 0.90));
+  EXPECT_TRUE(is_off(strict, ratio, 0.76));
+  EXPECT_FALSE(is_off(strict, ratio, 0.86));
+  EXPECT_FALSE(is_off(strict, single, 0.90));
+  const Reported<Suite> suite = read_suite("prism-tx");
+  ASSERT_TRUE(suite.has_value());
+  EXPECT_EQ(suite->ratio_tolerance, 0.05);
+}
+
 TEST(Suite, what_is_off_by_more_than_the_tolerance_wants_a_reason) {
   const std::string figure =
       std::string(kChase) +

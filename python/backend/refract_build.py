@@ -76,11 +76,18 @@ def _built():
     return package, wanted
 
 
+def _entry_points():
+    groups = _project().get("entry-points", {})
+    return "\n".join(f"[{group}]\n" + "".join(f"{name} = {place}\n" for name, place in rows.items())
+                     for group, rows in groups.items())
+
+
 def _metadata_files():
     with open(os.path.join(ROOT, "LICENSE"), "rb") as file:
         licence = file.read()
     wheel = f"Wheel-Version: 1.0\nGenerator: refract_build\nRoot-Is-Purelib: false\nTag: {_tag()}\n"
-    return {"METADATA": _metadata().encode(), "WHEEL": wheel.encode(), "LICENSE": licence}
+    return {"METADATA": _metadata().encode(), "WHEEL": wheel.encode(), "LICENSE": licence,
+            "entry_points.txt": _entry_points().encode()}
 
 
 def _record_of(files, name):
@@ -112,13 +119,13 @@ def prepare_metadata_for_build_wheel(metadata_directory, config_settings=None):
 
 def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
     package, extension = _built()
+    python = os.path.join(ROOT, "python")
+    paths = {os.path.relpath(path, python): path for path in _files_below("python/refract")}
+    paths[f"refract/{extension}"] = os.path.join(package, extension)
     files = {}
-    sources = os.path.join(ROOT, "python", "refract")
-    for folder, name in [(sources, name) for name in sorted(os.listdir(sources))] + [(package, extension)]:
-        path = os.path.join(folder, name)
-        if os.path.isfile(path):
-            with open(path, "rb") as file:
-                files[f"refract/{name}"] = file.read()
+    for name, path in paths.items():
+        with open(path, "rb") as file:
+            files[name] = file.read()
     folder = f"{_stem()}.dist-info"
     files |= {f"{folder}/{name}": data for name, data in _metadata_files().items()}
     files[f"{folder}/RECORD"] = _record_of(files, f"{folder}/RECORD")
@@ -132,15 +139,19 @@ def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
     return wheel
 
 
+def _files_below(source):
+    for folder, below, names in os.walk(os.path.join(ROOT, source)):
+        below[:] = sorted(set(below) - set(LEFT_OUT))
+        for name in sorted(names):
+            yield os.path.join(folder, name)
+
+
 def _sources():
     for source in SOURCES:
-        whole = os.path.join(ROOT, source)
-        if os.path.isfile(whole):
+        if os.path.isfile(os.path.join(ROOT, source)):
             yield source
-        for folder, below, names in os.walk(whole):
-            below[:] = sorted(set(below) - set(LEFT_OUT))
-            for name in sorted(names):
-                yield os.path.relpath(os.path.join(folder, name), ROOT)
+        for path in _files_below(source):
+            yield os.path.relpath(path, ROOT)
 
 
 def build_sdist(sdist_directory, config_settings=None):

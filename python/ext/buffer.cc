@@ -16,12 +16,11 @@ namespace py = pybind11;
 namespace {
 
 py::bytes digest_of(const ObjectBuffer& self) {
-  const Object& object = self.object();
   // Another thread may release `self` meanwhile.
-  const std::shared_ptr<const void> keep = self.keep();
-  const ObjectDigest digest = object.body().size() > kCopiedUnderLock
-                                  ? without_gil([&] { return object.digest(); })
-                                  : object.digest();
+  const auto object = self.shared_object();
+  const ObjectDigest digest = object->body().size() > kCopiedUnderLock
+                                  ? without_gil([&] { return object->digest(); })
+                                  : object->digest();
   std::array<std::byte, 16> bytes{};
   for (size_t i = 0; i < 8; ++i) {
     bytes[i] = static_cast<std::byte>(digest.high >> (56 - 8 * i));
@@ -87,9 +86,9 @@ void Buffer::end_export(PyObject* /*self*/, Py_buffer* /*view*/) noexcept {}
 ObjectBuffer::ObjectBuffer(const std::shared_ptr<const Object>& object)
     : Buffer(object, object->body(), object->is_copy()), id_(object->id()), birth_(object->birth()) {}
 
-const Object& ObjectBuffer::object() const {
+std::shared_ptr<const Object> ObjectBuffer::shared_object() const {
   (void)bytes();
-  return *static_cast<const Object*>(keep().get());
+  return std::static_pointer_cast<const Object>(keep());
 }
 
 py::object python_object(Object&& object) {

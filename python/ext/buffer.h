@@ -72,7 +72,8 @@ class ObjectBuffer final : public Buffer {
   [[nodiscard]] pybind11::bytes id() const { return {id_}; }
   [[nodiscard]] uint64_t birth() const noexcept { return birth_; }
   // Raises as bytes() does.
-  [[nodiscard]] const Object& object() const;
+  [[nodiscard]] const Object& object() const { return *shared_object(); }
+  [[nodiscard]] std::shared_ptr<const Object> shared_object() const;
 
  private:
   std::string id_;

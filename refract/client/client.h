@@ -155,13 +155,13 @@ class REFRACT_API Client {
   // kTooLarge (also where the node has a log, and the writes have more than a quarter of its ring: 4 MiB);
   // failed() says which, of several any. Keys of one shard take one round trip, of several shards two.
   // kConflict: other transactions were in the way until the timeout. kUnsupported: its keys are of several
-  // shards, and the node keeps its data on disk, or a `request` is given (where kv.copies is 1 keys with one
-  // {tag} share a shard). `request`: as of put(), and drawn by itself otherwise.
+  // shards, and a `request` is given; or of several nodes, which share no secret (where kv.copies is 1, keys
+  // with one {tag} share a shard). `request`: as of put(), and drawn by itself otherwise.
   [[nodiscard]] Result<> commit(Batch& batch, const RequestId& request = {});
   // Runs the body, then makes what it has written, at one moment at which all that it has read stands; else
   // the body runs again: transaction.h. Strictly serialisable, together with all other gets, puts and erases.
   // The body's own error, if its reads were valid together: then nothing is changed. kConflict: other writers
-  // were quicker until the timeout; likewise. kUnsupported: as of commit().
+  // were quicker until the timeout; likewise. kUnsupported, kTooLarge: as of commit().
   [[nodiscard]] Result<> transaction(const std::function<Result<>(Transaction&)>& body,
                                      const TransactionOptions& options = {});
   // The same of a body that writes nothing: what it has read when it returns kOk stood together. Where memory
@@ -187,7 +187,8 @@ class REFRACT_API Client {
 
   [[nodiscard]] Result<NodeStat> stat();
   [[nodiscard]] Result<Pong> ping();
-  // The nodes that this one belongs together with, itself among them. Keys and objects stay each node's own.
+  // The nodes that this one belongs together with, itself among them. With kv.copies 1 they share out the
+  // keys, and with one secret they share their objects.
   // kUnsupported: it was told of no others (cluster.nodes), or is of an older release.
   [[nodiscard]] Result<ClusterMembers> members();
 
@@ -195,7 +196,8 @@ class REFRACT_API Client {
   [[nodiscard]] Route route() const;
   // The route in a few lines for people.
   [[nodiscard]] std::string why() const;
-  // Why the node could not be reached when a call of this thread last failed so.
+  // Why the node could not be reached when a call of this thread last failed so; of transactions and batches
+  // also why they are kUnsupported, and both limits of what was kTooLarge.
   [[nodiscard]] Report trouble() const;
   [[nodiscard]] ClientCounters counters() const noexcept;
 

@@ -55,10 +55,17 @@ class Attempts {
   static constexpr uint64_t kOvertaken = 4;
   [[nodiscard]] uint64_t count() const noexcept { return count_; }
   [[nodiscard]] uint64_t deadline_ns() const noexcept { return deadline_ns_; }
-  // Until when a commit that begins now may take. Where the body alone has used up the time, as long again.
+  // Until when a commit that begins now may take: half of the time at least, or one that is sent at the last
+  // moment would leave it open whether it has happened.
   [[nodiscard]] uint64_t commit_by_ns(uint64_t now_ns) const noexcept {
-    if (now_ns < deadline_ns_) return deadline_ns_;
-    return timeout_ns_ > kForever_ns - now_ns ? kForever_ns : now_ns + timeout_ns_;
+    const uint64_t half_ns = timeout_ns_ / 2;
+    return half_ns > kForever_ns - now_ns ? kForever_ns : std::max(deadline_ns_, now_ns + half_ns);
+  }
+  // Of an attempt that ended with `code`: whether its time was over, and others were in the way before. Then
+  // it does not matter that a node did not answer in the rest of it.
+  [[nodiscard]] bool is_late(Code code, const Effort& effort) const noexcept {
+    return code == Code::kUnavailable && effort.deadline_ns != kForever_ns &&
+           (count_ != 0 || effort.refusals != 0);
   }
 
  private:

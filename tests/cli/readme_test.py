@@ -19,6 +19,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import textwrap
 import time
 import unittest
 
@@ -277,6 +278,8 @@ class Readme(unittest.TestCase):
         programs = ["\n".join(lines) for _, _, language, lines in fences_of(self.text) if language == "cpp"]
         example = (PROJECT / "examples/hello.cc").read_text(encoding="utf-8")
         self.assertIn(programs[0].strip(), example)
+        bank = (PROJECT / "examples/bank.cc").read_text(encoding="utf-8")
+        self.assertIn(textwrap.indent(programs[1].strip(), "  "), bank)
         cmake = [lines for _, _, language, lines in fences_of(self.text) if language == "cmake"]
         of_example = (PROJECT / "examples/CMakeLists.txt").read_text(encoding="utf-8")
         for line in cmake[0]:
@@ -284,7 +287,7 @@ class Readme(unittest.TestCase):
 
     def test_fragments_of_programs_compile(self):
         programs = ["\n".join(lines) for _, _, language, lines in fences_of(self.text) if language == "cpp"]
-        fragments = programs[1:]
+        fragments = programs[2:]
         self.assertEqual(len(fragments), 3)
         with tempfile.TemporaryDirectory() as folder:
             source = os.path.join(folder, "fragments.cc")

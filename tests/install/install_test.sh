@@ -92,6 +92,8 @@ for program in "$work/by-cmake/hello" "$work/by-pkg-config"; do
 done
 [[ $("$moved/bin/refract" --socket "$socket" get greeting) == "hello, memory" ]] ||
   { echo "the installed refract does not find what the example put"; exit 1; }
+said=$("$work/by-cmake/bank" "$socket")
+grep -qxF "  // Prints: $said" "$source/examples/bank.cc" || { echo "bank said: $said"; exit 1; }
 # Over TCP, where a get is a message: all 64 must be under way at once.
 for ((i = 0; i < 600; ++i)); do
   tcp=$(awk '$1 == "tcp" { print $2 }' "$work/node.log")

@@ -16,9 +16,8 @@
 #include <vector>
 
 #include "tests/campaign/conviction.h"
+#include "tests/campaign/fault_counts.h"
 #include "tests/nodes_transactions/nodes_campaign.h"
-
-#include "refract/runtime/fault.h"
 
 namespace refract::campaign {
 namespace {
@@ -121,6 +120,14 @@ void expect_everything_happened(const NodesOutcome& all) {
   EXPECT_GT(all.chaos.cuts, 500U);
   EXPECT_GT(all.chaos.cut_off, 500U);
   EXPECT_GT(all.chaos.closed, 500U);
+  // A crash behind each store of a far part: no node has a log.
+  for (const char* const name :
+       {"kv.batch.before_pending", "kv.batch.between_applied", "kv.batch.after_decision",
+        "kv.parts.before_record", "kv.parts.unlinked_record"}) {
+    const FaultCounts counts = fault_counts(name);
+    EXPECT_GE(counts.fired, 1U) << name;
+    EXPECT_GT(counts.reached, counts.fired) << name;
+  }
 }
 
 TEST(NodesCampaign, seeds_that_once_failed_pass) {

@@ -5,6 +5,8 @@
 // Method: everything is killed, and the folder's page is made that of another boot of the host. So the rings
 // do not count, and each log ends where it was written last: up to a second ago, at another moment than the
 // others.
+#include "tests/process/host_death.h"
+
 #include <gtest/gtest.h>
 
 #include <array>
@@ -20,9 +22,6 @@
 #include "tests/process/shard_link.h"
 
 #include "refract/base/prng.h"
-#include "refract/base/testing/needed.h"
-#include "refract/storage/posix_disk.h"
-#include "refract/storage/store_folder.h"
 
 namespace refract::test {
 namespace {
@@ -128,14 +127,6 @@ class HostDeath : public testing::Test {
                           "--listen-address", "127.0.0.1:0", "--data-snapshot-every",
                           has_snapshots ? "700ms" : "0ns"}};
   }
-  // What the rings have is gone.
-  void boot_again() const {
-    auto disk = needed(storage::open_posix_disk(data()));
-    auto facts = needed(storage::StoreFolder::look(*disk));
-    ASSERT_TRUE(facts);
-    facts->rings.boot[0] ^= std::byte{0xff};
-    ASSERT_TRUE(storage::write_store_page(*disk, *facts));
-  }
 
  private:
   TemporaryFolder folder_;
@@ -165,7 +156,7 @@ TEST_F(HostDeath, halves_no_transaction_and_leaves_what_came_before_it) {
     node.kill_everything();
     stops = true;
     for (std::thread& thread : threads) thread.join();
-    boot_again();
+    ASSERT_NO_FATAL_FAILURE(boot_again(data()));
   }
   std::printf("%lu deaths; %lu and %lu steps, lost %lu and %lu; logs cut: %lu\n", deaths(),
               writers[0].steps(), writers[1].steps(), writers[0].lost(), writers[1].lost(), cut);

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// In which order a transaction asks its shards, as these count it: beside a part that was prepared by hand.
+// In which order a transaction asks its shards, as these count it, beside a part that was prepared by hand;
+// and what becomes of parts whose client is killed.
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <array>
 #include <memory>
@@ -83,6 +87,44 @@ TEST(TransactionOrder, after_eight_refusals_the_shards_are_asked_one_by_one) {
   EXPECT_EQ(shards[was_in_order ? 2 : 0].counted("transactions.decided"), 1U) << refusals;
   EXPECT_EQ(shards[0].counted("transactions.overdue"), 1U);
   for (OneShard& shard : shards) EXPECT_EQ(shard.counted("transactions.waited"), 0U);
+}
+
+TEST(TransactionClients, that_are_killed_in_the_middle_hold_no_keys) {
+  constexpr int kKills = 15;
+  constexpr int kKillsMax = 150;
+  Node node(
+      {.arguments = {"--server-shards", "2", "--listen-address", "127.0.0.1:0", "--memory-limit", "256MiB"}});
+  ASSERT_TRUE(node.is_up());
+  std::array<OneShard, 2> shards{OneShard(node, 0), OneShard(node, 1)};
+  const auto orphaned = [&] {
+    return shards[0].counted("transactions.orphaned") + shards[1].counted("transactions.orphaned");
+  };
+  const auto add_to_all = [](Client& client, Batch& batch) {
+    for (int i = 0; i < 8; ++i) batch.add("held " + std::to_string(i), 1);
+    return client.commit(batch);
+  };
+  Client client = node.connect();
+  // Until some have left parts.
+  int kill = 0;
+  for (; kill < kKills || (kill < kKillsMax && orphaned() == 0); ++kill) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      Client own = node.connect();
+      for (;;) {
+        Batch batch;
+        (void)add_to_all(own, batch);
+      }
+    }
+    ::usleep(20'000 + static_cast<useconds_t>(kill % 15) * 1'000);
+    send_signal(child, SIGKILL);
+    ASSERT_EQ(::waitpid(child, nullptr, 0), child);
+    // Each key can be written, and all say the same.
+    Batch batch;
+    ASSERT_TRUE(add_to_all(client, batch));
+    for (size_t i = 1; i < 8; ++i) EXPECT_EQ(batch.sum(i), batch.sum(0));
+    ASSERT_TRUE(client.put("held 0", std::to_string(batch.sum(0))));
+  }
+  EXPECT_LT(kill, kKillsMax) << "none was killed in the middle: nothing was shown";
 }
 
 }  // namespace

@@ -79,9 +79,15 @@ class Installed(unittest.TestCase):
         [wheel] = [name for name in os.listdir(self.folder) if name.endswith(".whl")]
         self.assertRegex(wheel, r"^refract-[0-9.]+-cp311-cp311-linux_x86_64\.whl$")
         with zipfile.ZipFile(os.path.join(self.folder, wheel)) as archive:
-            names = {os.path.basename(name) for name in archive.namelist() if name.startswith("refract/")}
-        there = set(os.listdir(os.path.join(Package.folder, "refract")))
-        self.assertEqual(names, there - {"__pycache__"})
+            names = {name for name in archive.namelist() if name.startswith("refract/")}
+            [points] = [name for name in archive.namelist() if name.endswith("/entry_points.txt")]
+            self.assertEqual(archive.read(points).decode(),
+                             "[fsspec.specs]\nrefract = refract.connectors.fsspec:RefractFileSystem\n")
+        package = os.path.join(Package.folder, "refract")
+        there = {os.path.join("refract", os.path.relpath(os.path.join(folder, name), package))
+                 for folder, _, names_in in os.walk(package) if not folder.endswith("__pycache__")
+                 for name in names_in}
+        self.assertEqual(names, there)
         python = self.python_of("wheel")
         run(python, "-m", "pip", "install", os.path.join(self.folder, wheel))
         self.is_used_by(python)

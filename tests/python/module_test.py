@@ -291,7 +291,10 @@ class Texts(unittest.TestCase):
             program = os.path.join(folder, "program.py")
             with open(program, "w", encoding="utf-8") as file:
                 file.write(PROGRAM)
-            done = check_types("mypy", "--strict", program, folder=folder)
+            plugs = os.path.join(folder, "plugs.py")
+            with open(plugs, "w", encoding="utf-8") as file:
+                file.write("from refract.connectors import fsspec, lmcache, sglang\n")
+            done = check_types("mypy", "--strict", program, plugs, folder=folder)
             wrong = [line.split(": ", 2)[2] for line in done.stdout.splitlines() if ": error: " in line]
             self.assertEqual(wrong, WRONG, done.stdout + done.stderr)
             # No name is missing in the stubs, and none is in them alone.

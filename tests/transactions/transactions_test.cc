@@ -18,8 +18,7 @@
 #include <vector>
 
 #include "tests/campaign/conviction.h"
-
-#include "refract/runtime/fault.h"
+#include "tests/campaign/fault_counts.h"
 
 namespace refract::campaign {
 namespace {
@@ -110,13 +109,15 @@ void expect_everything_happened(const TransactionOutcome& all) {
   EXPECT_GT(all.log.refused, 1'000U);
   EXPECT_GT(all.settled_in_fills, 20U);
   EXPECT_GT(all.taken_back, 300U);
-  // A crash behind each store of a transaction. In the recovery from one it falls between any two stores.
-  for (const runtime::FaultSite* site = runtime::FaultSite::first(); site != nullptr; site = site->next()) {
-    if (!site->name().starts_with("kv.batch.")) continue;
-    // Of batches of one shard, whose owners the store's campaign kills there.
-    if (site->name() == "kv.batch.before_settled" || site->name() == "kv.batch.before_decision") continue;
-    EXPECT_GE(site->fired_count(), 1U) << site->name();
-    EXPECT_GT(site->reached_count(), site->fired_count()) << site->name();
+  // A crash behind each store of a transaction, and between what its log is told. In the recovery from one it
+  // falls between any two stores. "kv.batch.before_settled" and "before_decision" are of batches of one
+  // shard, whose owners the store's campaign kills there.
+  for (const char* const name :
+       {"kv.batch.before_pending", "kv.batch.between_applied", "kv.batch.after_decision", "kv.parts.claimed",
+        "kv.parts.logged", "kv.parts.settled"}) {
+    const FaultCounts counts = fault_counts(name);
+    EXPECT_GE(counts.fired, 1U) << name;
+    EXPECT_GT(counts.reached, counts.fired) << name;
   }
 }
 

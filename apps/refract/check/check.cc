@@ -35,6 +35,8 @@ documents::Value json_of(const SpaceReport& found, std::string_view place) {
           {"entries", found.entries},
           {"expiring_entries", found.expiring_entries},
           {"content_bytes", found.content_bytes},
+          {"pending_entries", found.pending_entries},
+          {"far_parts", found.far_parts},
           {"damage_count", found.damage_count},
           {"damages", damages}};
 }
@@ -48,6 +50,10 @@ std::string text_of(const SpaceReport& found, std::string_view place) {
       place, bytes_text(found.bytes), count_text(found.chunks), count_text(found.buckets),
       count_text(found.overflow_lines), count_text(found.entries), count_text(found.expiring_entries),
       bytes_text(found.content_bytes));
+  if (found.pending_entries + found.far_parts > 0) {
+    out += fmt::format("  open     {} entries are pending, {} transactions wait for other nodes\n",
+                       count_text(found.pending_entries), count_text(found.far_parts));
+  }
   if (found.damage_count == 0) return out + "no damage\n";
   for (const Damage& damage : found.damages) {
     out += fmt::format("damage at offset {:#x}: {}\n", damage.offset, damage.what);

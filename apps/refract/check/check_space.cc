@@ -4,7 +4,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 #include <ranges>
+
+#include "apps/inspect/transaction_words.h"
 
 namespace refract::cli {
 namespace {
@@ -26,16 +29,20 @@ struct SpaceLook {
   uint64_t lines = 0;
   uint64_t entries = 0;
   uint64_t expiring = 0;
+  uint64_t pending = 0;
   uint64_t content_bytes = 0;
   std::vector<Offset> buffers;
+  std::vector<Offset> replaced;  // By pending entries.
   std::vector<Suspect> suspects;
   std::vector<Damage> chain_damages;
 
   void add(const SpaceLook& other) {
     entries += other.entries;
     expiring += other.expiring;
+    pending += other.pending;
     content_bytes += other.content_bytes;
     buffers.insert(buffers.end(), other.buffers.begin(), other.buffers.end());
+    replaced.insert(replaced.end(), other.replaced.begin(), other.replaced.end());
   }
   [[nodiscard]] bool is_sound() const noexcept { return suspects.empty() && chain_damages.empty(); }
 };
@@ -56,6 +63,8 @@ class Checker {
         ++report_.buckets;
         if (view_.tell && index % kBucketsBetweenWords == 0) view_.tell(index, words_.bucket_count());
       }
+      check_decisions();
+      check_far_parts();
     }
     report_.bytes = words_.bytes();
     return std::move(report_);
@@ -79,6 +88,35 @@ class Checker {
       }
     }
     report_.chunks = populated;
+  }
+
+  void check_decisions() {
+    const kv::Decision own{words_.observe(kv::kDecisionAt)};
+    if (const char* const fault = inspect::fault_of_own_word(words_, own)) damage(kv::kDecisionAt, fault);
+    const Offset first = inspect::decision_word_at(words_, 0);
+    for (uint64_t index = 0; index < kv::kDecisionWords; ++index) {
+      const Offset at = first.plus(index * sizeof(uint64_t));
+      const kv::Decision word{words_.observe(at)};
+      if (word.bits == 0) continue;  // As nearly all are.
+      const char* const fault = inspect::fault_of_word(words_, word);
+      if (fault != nullptr) damage(at, fmt::format("decision word {}: {}", index, fault));
+    }
+  }
+
+  // Of transactions that other nodes decide.
+  void check_far_parts() {
+    std::optional<Damage> broken;
+    for (int look = 0; look < kLooks; ++look) {
+      if (look > 0 && view_.pause) view_.pause();
+      uint64_t parts = 0;
+      broken = inspect::each_far(words_, [&](const inspect::FarLook& one) {
+        parts += one.is_decision() ? 0 : 1;
+        if (look == 0 && !view_.is_live) take({&one.at, 1});
+      });
+      report_.far_parts = parts;
+      if (!broken) return;
+    }
+    keep(std::move(*broken));
   }
 
   // Asked for every bucket, looks once a chunk.
@@ -108,7 +146,10 @@ class Checker {
     report_.entries += look.entries;
     report_.expiring_entries += look.expiring;
     report_.content_bytes += look.content_bytes;
-    if (!view_.is_live) take(look.buffers);
+    report_.pending_entries += look.pending;
+    if (view_.is_live) return;
+    take(look.buffers);
+    take(look.replaced);
   }
 
   // Keeps the suspects that are as wrong in every look.
@@ -130,10 +171,10 @@ class Checker {
     }
   }
 
-  void take(const std::vector<Offset>& buffers) {
+  void take(std::span<const Offset> buffers) {
     for (const Offset buffer : buffers) {
       std::vector<bool>::reference taken = taken_[buffer.value / kGranuleBytes];
-      if (taken) damage(buffer, "two slots name this buffer");
+      if (taken) damage(buffer, "this buffer is named twice");
       taken = true;
     }
   }
@@ -175,6 +216,8 @@ class Checker {
     }
     const SpaceWords::Entry entry = words_.entry_of(slot);
     const char* fault = entry.fault;
+    const bool has_trailer = fault == nullptr && (entry.lengths.flags & kv::Lengths::kBatch) != 0;
+    if (has_trailer) fault = inspect::fault_of_trailer(words_, slot, entry);
     SpaceWords::Standing place = SpaceWords::Standing::kWrong;
     if (fault == nullptr) {
       place = words_.standing_of(entry.hash, bucket);
@@ -192,6 +235,10 @@ class Checker {
     look.expiring += slot.expires() ? 1 : 0;
     look.content_bytes += uint64_t{entry.lengths.key_bytes} + entry.lengths.value_bytes;
     look.buffers.push_back(buffer);
+    if (!entry.lengths.is_pending()) return;
+    ++look.pending;
+    const Slot replaced{inspect::trailer_of(words_, slot, entry).replaced};
+    if (replaced) look.replaced.push_back(replaced.buffer());
   }
 
   const SpaceView& view_;

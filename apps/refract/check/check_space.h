@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Looks through the whole space of a node for what cannot be: header, chunk table, directory, every bucket,
-// overflow line, slot and entry.
+// overflow line, slot and entry, and what transactions under way have left.
 //
 // It only reads, and follows nothing that it has not checked: any bytes are a space that may be damaged. A
 // server may change the table meanwhile; a bucket in which something looks wrong is looked at again, and only
@@ -31,7 +31,11 @@ struct SpaceReport {
   uint64_t entries = 0;  // Expired ones that were not swept yet are among them.
   uint64_t expiring_entries = 0;
   uint64_t content_bytes = 0;  // Keys and values.
-  uint64_t looked_again = 0;   // Buckets that changed while they were looked at.
+  // Of transactions under way: entries that are not believed without a look at a decision, and parts of those
+  // that other nodes decide.
+  uint64_t pending_entries = 0;
+  uint64_t far_parts = 0;
+  uint64_t looked_again = 0;  // Buckets that changed while they were looked at.
   uint64_t damage_count = 0;
   std::vector<Damage> damages;
 };

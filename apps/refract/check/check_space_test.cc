@@ -14,6 +14,9 @@
 #include "refract/client/verified.h"
 #include "refract/kv/direct/direct_reader.h"
 #include "refract/kv/direct/mapped_memory.h"
+#include "refract/kv/layout/decision_words.h"
+#include "refract/kv/layout/far_part.h"
+#include "refract/kv/owner/parts/parts.h"
 #include "refract/kv/testing/test_space.h"
 
 namespace refract::cli {
@@ -254,6 +257,123 @@ TEST_F(CheckSpace, what_changes_while_it_is_looked_at_is_no_damage) {
   EXPECT_EQ(found.damage_count, 0U);
   EXPECT_EQ(found.looked_again, 1U);
   EXPECT_EQ(found.entries, kEntries + 1);
+}
+
+// A space in which two transactions are under way: one whose home is this shard, one that another node
+// decides. A batch of two keys stands beside them, which has happened.
+class CheckOpenSpace : public CheckSpace {
+ protected:
+  CheckOpenSpace() {
+    std::vector<kv::BatchWrite> both{write("a", "1"), write("b", "2")};
+    kv::TableBatch batch{.conditions = {}, .writes = both};
+    EXPECT_TRUE(space_.table().change_at_once(batch));
+    const kv::DecisionPlace far{uint64_t{1} << kv::DecisionPlace::kShardShift | 0x5000};
+    near_.place = decisions_.place_of(0, 3);
+    decisions_.renew(near_.place, near_.number - 1);
+    prepare({.name = near_, .session = 9, .now_ns = 1}, write("key 1", "other"));
+    prepare(
+        {.name = {.place = far.seen_from_afar(2), .number = 5}, .session = 9, .now_ns = 1, .generation = 77},
+        write("key 2", "other"));
+  }
+  [[nodiscard]] kv::BatchWrite write(std::string_view key, std::string_view value) {
+    return {.key = space_.table().hashed(bytes_of(key)), .value = bytes_of(value)};
+  }
+  // Holds a key that is read, too.
+  void prepare(const kv::PartOf& from, kv::BatchWrite wanted) {
+    const std::vector<kv::BatchCondition> read{{.key = space_.table().hashed(bytes_of("key 7"))}};
+    kv::TableBatch batch{.conditions = read, .writes = {&wanted, 1}};
+    EXPECT_TRUE(parts_.prepare(batch, from));
+  }
+  [[nodiscard]] Offset slot_of(std::string_view key) {
+    inspect::SpaceWords words({space_.base(), space_.bytes()});
+    EXPECT_FALSE(words.read_header());
+    for (uint64_t index = 0; index < count(); ++index) {
+      for (uint64_t i = 0; i < kv::kSlotsPerBucket; ++i) {
+        const Offset at = bucket_at(index).plus(i * 8);
+        if (word(at) != 0 && words.entry_of({word(at)}).key == key) return at;
+      }
+    }
+    ADD_FAILURE() << key << " is in no first line";
+    return {};
+  }
+  [[nodiscard]] Offset buffer_of(std::string_view key) { return Slot{word(slot_of(key))}.buffer(); }
+  [[nodiscard]] Offset trailer_of(std::string_view key) {
+    const Offset buffer = buffer_of(key);
+    return buffer.plus(Lengths::from_word(word(buffer.plus(8))).trailer_at());
+  }
+  // Another word there is found and named by this offset; what was there is not.
+  void expect_found(Offset at, uint64_t wrong, Offset named) {
+    const uint64_t before = word(at);
+    set_word(at, wrong);
+    expect_damage_at(named);
+    set_word(at, before);
+    EXPECT_EQ(check().damage_count, 0U);
+  }
+
+  kv::Decisions decisions_{std::vector<kv::Decisions::Home>{{.space = space_.base()}}};
+  kv::Table::Parts parts_{space_.table(), decisions_};
+  kv::TransactionName near_{.place = {}, .number = (uint64_t{1} << kv::kNumbersShift) + 1};
+};
+
+TEST_F(CheckOpenSpace, transactions_under_way_are_no_damage_and_are_counted) {
+  const SpaceReport found = check();
+  EXPECT_EQ(found.damage_count, 0U) << found.damages.front().what;
+  EXPECT_EQ(found.pending_entries, 2U);
+  EXPECT_EQ(found.far_parts, 1U);
+  EXPECT_EQ(found.entries, kEntries + 3);
+  set_word(near_.place.at(), kv::Decision::claimed(near_.number).bits);
+  EXPECT_EQ(check().damage_count, 0U);
+  EXPECT_EQ(check_space({.space = {space_.base(), space_.bytes()}, .is_live = true}).damage_count, 0U);
+}
+
+TEST_F(CheckOpenSpace, a_pending_flag_without_a_trailer_is_found) {
+  const Offset buffer = buffer_of("key 1");
+  Lengths lengths = Lengths::from_word(word(buffer.plus(8)));
+  lengths.flags = Lengths::kPending;
+  expect_found(buffer.plus(8), lengths.word(), buffer);
+}
+
+TEST_F(CheckOpenSpace, a_trailer_whose_place_or_generation_cannot_be_is_found) {
+  for (const char* key : {"key 1", "key 2", "a"}) {
+    const Offset trailer = trailer_of(key);
+    const Offset place = trailer.plus(offsetof(kv::Trailer, decision_at));
+    expect_found(place, word(place) + 4, buffer_of(key));
+    const Offset generation = trailer.plus(offsetof(kv::Trailer, generation));
+    expect_found(generation, word(generation) == 0 ? 1 : 0, buffer_of(key));
+  }
+  const Offset place = trailer_of("key 1").plus(offsetof(kv::Trailer, decision_at));
+  expect_found(place, kv::DecisionPlace::of(1, near_.place.at()).bits, buffer_of("key 1"));
+  expect_found(place, kv::DecisionPlace::of(0, {0x1000}).bits, buffer_of("key 1"));
+}
+
+TEST_F(CheckOpenSpace, a_replaced_entry_that_is_not_sound_is_found) {
+  const Offset replaced = trailer_of("key 1").plus(offsetof(kv::Trailer, replaced));
+  const Slot old{word(replaced)};
+  expect_found(replaced, old.bits | Slot::kGranuleMask, buffer_of("key 1"));
+  expect_found(replaced, word(slot_of("key 3")), buffer_of("key 1"));
+  expect_found(old.buffer(), word(old.buffer()) + 1, buffer_of("key 1"));
+}
+
+TEST_F(CheckOpenSpace, a_decision_word_out_of_shape_is_found) {
+  const Offset at = decisions_.place_of(0, 100).at();
+  expect_found(at, kv::Decision::committed(1 << kv::kNumbersShift).bits, at);
+  expect_found(at, kv::Decision::claimed(uint64_t{1} << 60 | 1).bits, at);
+  expect_found(kv::kDecisionAt, word(kv::kDecisionAt) + 1, kv::kDecisionAt);
+  expect_found(kv::kDecisionAt, kv::Decision::committed(uint64_t{1} << 50).bits, kv::kDecisionAt);
+}
+
+TEST_F(CheckOpenSpace, a_list_of_parts_that_cannot_be_is_found) {
+  const Offset part{word(kv::kFarPartsAt)};
+  expect_found(kv::kFarPartsAt, space_.bytes(), kv::kFarPartsAt);
+  expect_found(kv::kFarPartsAt, part.value + 8, kv::kFarPartsAt);
+  const Offset next = part.plus(offsetof(kv::FarPart, next));
+  expect_found(next, part.value, next);
+  expect_found(next, kChunkBytes - 64, next);
+  const Offset decision = part.plus(offsetof(kv::FarPart, decision_at));
+  expect_found(decision, near_.place.bits, part);
+  expect_found(part.plus(offsetof(kv::FarPart, fate)), 9, part);
+  const Offset counts = part.plus(offsetof(kv::FarPart, keys));
+  expect_found(counts, word(counts) + 1, part);
 }
 
 // A small space, of which every byte that means anything is flipped once. Structures contradict each other

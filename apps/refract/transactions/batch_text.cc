@@ -7,6 +7,7 @@
 #include <charconv>
 #include <optional>
 
+#include "apps/records/shown_text.h"
 #include "apps/refract/argument_values.h"
 #include "apps/refract/terminal.h"
 
@@ -103,7 +104,45 @@ std::string add_line(TextBatch& to, const std::vector<std::string>& words, size_
   return "";
 }
 
+std::string version_text(const TextBatch::Line& line, uint64_t version) {
+  if (version != 0) return fmt::format("version {}", version);
+  return line.verb == "erase" ? "nothing was there, or the answer was lost"
+                              : "its version is not known: the answer was lost";
+}
+
 }  // namespace
+
+std::string text_of(std::span<const TextBatch::Line> writes, std::span<const Change> changes, bool verbose) {
+  std::string out;
+  for (size_t i = 0; i < writes.size(); ++i) {
+    const TextBatch::Line& line = writes[i];
+    const Change& change = changes[i];
+    const std::string key = printable(line.key);
+    if (line.verb == "add") {
+      out += change.has_sum()
+                 ? fmt::format("{} {}\n", key, change.sum)
+                 : fmt::format("{} was added to; its sum is not known: the answer was lost\n", key);
+    } else if (verbose) {
+      out += fmt::format("{} {} {}\n", line.verb, key, version_text(line, change.version));
+    }
+  }
+  return out;
+}
+
+documents::Value document_of(std::span<const TextBatch::Line> writes, std::span<const Change> changes) {
+  documents::Value lines = documents::Value::array();
+  for (size_t i = 0; i < writes.size(); ++i) {
+    documents::Value one;
+    one.append_member("write", writes[i].verb);
+    records::append_bytes(one, "key", writes[i].key);
+    one.append_member("version", changes[i].version);
+    if (writes[i].verb == "add" && changes[i].has_sum()) one.append_member("sum", changes[i].sum);
+    lines.push_back(std::move(one));
+  }
+  documents::Value all;
+  all.append_member("writes", std::move(lines));
+  return all;
+}
 
 Reported<TextBatch> parse_batch(std::string_view text, std::string_view name) {
   TextBatch to;

@@ -11,12 +11,15 @@
 // Words stand between spaces; a word in quotes is a JSON string. Threads: one.
 #pragma once
 
+#include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "refract/base/report.h"
 #include "refract/client/transactions/batch.h"
+#include "refract/documents/value.h"
 
 namespace refract::cli {
 
@@ -38,6 +41,20 @@ struct TextBatch {
     return write < writes.size() ? &writes[write] : nullptr;
   }
 };
+
+// What a write has made, as Batch::version() and sum() tell it.
+struct Change {
+  uint64_t version = 0;
+  int64_t sum = 0;
+
+  // Not where the answer was lost, and the node has said only that all of it happened.
+  [[nodiscard]] bool has_sum() const noexcept { return version != 0; }
+};
+// For people: a line for each add, with `verbose` for each write.
+[[nodiscard]] std::string text_of(std::span<const TextBatch::Line> writes, std::span<const Change> changes,
+                                  bool verbose);
+[[nodiscard]] documents::Value document_of(std::span<const TextBatch::Line> writes,
+                                           std::span<const Change> changes);
 
 // kInvalidArgument names the line: "changes.txt:3: ...".
 [[nodiscard]] Reported<TextBatch> parse_batch(std::string_view text, std::string_view name);

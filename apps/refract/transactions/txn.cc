@@ -2,6 +2,8 @@
 // txn: several changes at one moment, if all conditions hold then.
 #include <fmt/format.h>
 
+#include <vector>
+
 #include "apps/refract/commands.h"
 #include "apps/refract/terminal.h"
 #include "apps/refract/transactions/batch_text.h"
@@ -11,21 +13,17 @@ namespace {
 
 Report refusal(const Client& client, const TextBatch& text, Code code, std::string_view name) {
   const TextBatch::Line* const line = text.line_of(text.batch.failed());
+  const bool is_told = code == Code::kUnsupported || code == Code::kTooLarge;
+  if (Report why = client.trouble(); is_told && line == nullptr && why.code == code) {
+    why.what = fmt::format("{}: {}; nothing was changed", name, why.what);
+    return why;
+  }
   if (code == Code::kUnsupported && line == nullptr) {
-    if (Report why = client.trouble(); why.code == code) {
-      why.what += "; nothing was changed";
-      return why;
-    }
     return {code,
             fmt::format("the node cannot make these {} changes at one moment; nothing was changed",
                         text.writes.size()),
             "it is of an earlier release, which has no transactions over several shards: start a newer "
             "refractd, or one with one shard"};
-  }
-  if (code == Code::kTooLarge && line == nullptr) {
-    return {code, fmt::format("{} is more than one batch may have; nothing was changed", name),
-            "4,096 conditions and writes, and 16 MiB of keys and values; on a node with a log some 4 MiB of "
-            "these for what is written"};
   }
   if (line == nullptr) return explain(client, code, fmt::format("cannot commit {}", name));
   Report said = explain(client, code,
@@ -44,30 +42,12 @@ Report refusal(const Client& client, const TextBatch& text, Code code, std::stri
 }
 
 int tell(const Invocation& invocation, const TextBatch& text) {
-  std::string out;
-  documents::Value lines = documents::Value::array();
+  std::vector<Change> changes;
   for (size_t i = 0; i < text.writes.size(); ++i) {
-    const TextBatch::Line& line = text.writes[i];
-    const uint64_t version = text.batch.version(i);
-    if (invocation.json) {
-      documents::Value one;
-      one.append_member("write", line.verb);
-      records::append_bytes(one, "key", line.key);
-      one.append_member("version", version);
-      if (line.verb == "add") one.append_member("sum", text.batch.sum(i));
-      lines.push_back(std::move(one));
-      continue;
-    }
-    if (line.verb == "add") {
-      out += fmt::format("{} {}\n", printable(line.key), text.batch.sum(i));
-    } else if (invocation.verbose) {
-      out += fmt::format("{} {} version {}\n", line.verb, printable(line.key), version);
-    }
+    changes.push_back({.version = text.batch.version(i), .sum = text.batch.sum(i)});
   }
-  if (!invocation.json) return write_out(out);
-  documents::Value all;
-  all.append_member("writes", std::move(lines));
-  return write_json(all);
+  if (invocation.json) return write_json(document_of(text.writes, changes));
+  return write_out(text_of(text.writes, changes, invocation.verbose));
 }
 
 }  // namespace

@@ -14,6 +14,7 @@
 #include "refract/client/async_calls.h"
 #include "refract/client/transactions/batch.h"
 #include "refract/client/transactions/reads.h"
+#include "refract/kv/calls/batch_body.h"
 #include "refract/txn/attempts.h"
 #include "refract/txn/changes.h"
 #include "refract/txn/coordinator.h"
@@ -217,13 +218,19 @@ Task<Result<>> AsyncCalls::commit(Batch& batch, RequestId request) {
   }
   kv::RpcBatch wanted{.conditions = conditions, .writes = writes};
   txn::Effort effort{.begun_ns = peers_.shard().refresh_now()};
-  const Result<> changed = co_await change(wanted, effort, request);
+  // All of it: each shard would take its part of more.
+  Code code = kv::check_batch(wanted);
+  if (code == Code::kOk) {
+    const Result<> changed = co_await change(wanted, effort, request);
+    code = changed.code();
+  }
   batch.failed_ = wanted.failed;
-  for (size_t i = 0; changed && i < writes.size(); ++i) {
+  for (size_t i = 0; code == Code::kOk && i < writes.size(); ++i) {
     batch.writes_[i].version = writes[i].version;
     batch.writes_[i].sum = writes[i].sum;
   }
-  co_return changed;
+  if (code == Code::kTooLarge) peers_.refuse(too_large());
+  co_return result_of(code);
 }
 
 }  // namespace refract::client

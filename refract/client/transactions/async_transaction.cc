@@ -142,6 +142,7 @@ Task<Result<>> AsyncCalls::transaction(AsyncClient::Body body, TransactionOption
       ended = co_await validate(changes, effort.deadline_ns);
     }
     if (ended) co_return ran;
+    if (attempts.is_late(ended.code(), effort)) co_return fail(Code::kConflict);
     if (ended.code() != Code::kConflict) co_return ended;
     const std::optional<uint64_t> pause_ns = attempts.pause(shard.refresh_now());
     if (!pause_ns) co_return fail(Code::kConflict);
@@ -155,10 +156,14 @@ Task<Result<>> AsyncClient::commit(Batch& batch, RequestId request) {
   return calls_->commit(batch, request);
 }
 Task<Result<>> AsyncClient::transaction(Body body, TransactionOptions options) {
-  return calls_->transaction(std::move(body), options, /*is_read_only=*/false);
+  const Result<> ended = co_await calls_->transaction(std::move(body), options, /*is_read_only=*/false);
+  if (ended.code() == Code::kTooLarge) calls_->peers().refuse(client::too_large());
+  co_return ended;
 }
 Task<Result<>> AsyncClient::read_only(Body body, TransactionOptions options) {
-  return calls_->transaction(std::move(body), options, /*is_read_only=*/true);
+  const Result<> ended = co_await calls_->transaction(std::move(body), options, /*is_read_only=*/true);
+  if (ended.code() == Code::kTooLarge) calls_->peers().refuse(client::too_large());
+  co_return ended;
 }
 
 }  // namespace refract

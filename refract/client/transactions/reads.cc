@@ -1,11 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "refract/client/transactions/reads.h"
 
+#include <fmt/format.h>
+
 #include <utility>
 
+#include "refract/base/units.h"
 #include "refract/client/paths/peers.h"
+#include "refract/kv/layout/contract.h"
 
 namespace refract::client {
+
+Report too_large() {
+  return {Code::kTooLarge,
+          fmt::format(
+              "this is more than one transaction may have: at most {} keys, and {} MiB of keys and values",
+              kv::kBatchKeysMax, kv::kBatchBytesMax / kMiB),
+          "divide it. A key has up to 65,535 bytes; at a node with a log the writes to one shard have some 4 "
+          "MiB"};
+}
 
 std::vector<GetItem> to_ask(const txn::Changes& changes, std::span<const GetItem> items) {
   std::vector<GetItem> asked;

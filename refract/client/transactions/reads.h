@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "refract/base/report.h"
 #include "refract/base/result.h"
 #include "refract/client/types.h"
 #include "refract/txn/attempts.h"
@@ -24,6 +25,9 @@ void take_reads(txn::Changes& changes, std::span<GetItem> asked, std::span<GetIt
 [[nodiscard]] std::vector<std::string> keys_read(const txn::Changes& changes);
 // Notes these as the only reads, and keeps what was found. False: some were not told, or it is too much.
 [[nodiscard]] bool take_known(txn::Changes& changes, std::span<GetItem> items, txn::Changes::Known& known);
+
+// What a transaction or batch may have at most.
+[[nodiscard]] Report too_large();
 
 // Whether no look at what was read takes a message, but for what a reader cannot settle.
 [[nodiscard]] bool are_read_directly(const Peers& peers, const txn::Changes& changes);

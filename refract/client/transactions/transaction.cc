@@ -19,6 +19,11 @@ using txn::Changes;
 
 namespace {
 
+// In trouble().
+void explain_too_large(client::ThreadState* mine) {
+  if (mine != nullptr && !mine->is_child()) mine->peers().refuse(client::too_large());
+}
+
 runtime::Task<> pause(runtime::Shard& shard, uint64_t ns) {
   co_await shard.sleep_for(ns);
 }
@@ -117,6 +122,7 @@ Result<> Client::run_transaction(const std::function<Result<>(Transaction&)>& bo
     // An error of the body counts if it had a true picture.
     const Result<> ended = ran ? commit(changes, effort) : validate(changes, effort.deadline_ns);
     if (ended) return ran;
+    if (attempts.is_late(ended.code(), effort)) return fail(Code::kConflict);
     if (ended.code() != Code::kConflict) return ended;
     const std::optional<uint64_t> pause_ns = attempts.pause(clock.now_ns());
     if (!pause_ns) return fail(Code::kConflict);
@@ -132,12 +138,16 @@ Result<> Client::run_transaction(const std::function<Result<>(Transaction&)>& bo
 
 Result<> Client::transaction(const std::function<Result<>(Transaction&)>& body,
                              const TransactionOptions& options) {
-  return run_transaction(body, options, /*is_read_only=*/false);
+  const Result<> ended = run_transaction(body, options, /*is_read_only=*/false);
+  if (ended.code() == Code::kTooLarge) explain_too_large(state_->mine());
+  return ended;
 }
 
 Result<> Client::read_only(const std::function<Result<>(Transaction&)>& body,
                            const TransactionOptions& options) {
-  return run_transaction(body, options, /*is_read_only=*/true);
+  const Result<> ended = run_transaction(body, options, /*is_read_only=*/true);
+  if (ended.code() == Code::kTooLarge) explain_too_large(state_->mine());
+  return ended;
 }
 
 Result<> Client::commit(Batch& batch, const RequestId& request) {

@@ -19,6 +19,13 @@
 // A transaction has copies of what it writes. Reads and writes together: at most 4,096, and 16 MiB of keys
 // and values (kTooLarge). Scans inside are not offered: read an index that you keep.
 //
+// kIndeterminate: the answer to the commit was lost, and could not be learnt; all of it has happened, or
+// nothing. Keys of one shard: the commit has an identity, by which the node is asked again. Where the server
+// was killed meanwhile its memory must prove what happened: by an entry that this transaction made, or by one
+// that it read and writes, which stands; writers that came since may have taken the proof away. Keys of
+// several shards: it has a number, and is indeterminate only where its home, the shard that decides, is out
+// of reach until the timeout, or for a minute.
+//
 // Threads: that of the body.
 #pragma once
 
@@ -45,7 +52,7 @@ struct Effort;
 
 struct TransactionOptions {
   // Of all attempts together; then kConflict. Calls of the body have the client's own timeout. Where the body
-  // alone has taken so long, its commit is tried all the same, for as long again.
+  // alone has taken so long, its commit is tried all the same: each has half of the time at least.
   uint64_t timeout_ns = 5'000'000'000;
 };
 

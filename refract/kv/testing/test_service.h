@@ -49,6 +49,7 @@ struct ServedOptions {
   uint16_t methods_end = prism::kMethodsBegin;  // The service does not know those from here on.
   OtherNodes* nodes = nullptr;                  // Null: it is alone. Outlives the service.
   uint64_t generation = 0;                      // Of its memory, as other nodes know it.
+  bool is_recovered = true;                     // False: the test has its parts take up what is there.
 };
 
 class Served {
@@ -101,7 +102,7 @@ class Served {
     chains.answer_through(&server);
     transactions.answer_through(&server);
     service.far_reads().look_through(transactions.far());
-    for (uint32_t i = 0; i < options.shard_count; ++i) decisions.recovered();
+    for (uint32_t i = 0; options.is_recovered && i < options.shard_count; ++i) decisions.recovered();
     idler_.watch(counted);
     idler_.watch(server_domain_);
   }

@@ -113,6 +113,9 @@ void TableService::on_settled() noexcept {
     if (session != nullptr) batch_or_wait(one, *session);
     outcomes_.unwatch(request);
   }
+  // What was pending may expire, and what it has replaced is retired.
+  look_after_memory();
+  look_after_time();
 }
 
 // A write that met what was decided has settled that, and others may wait for keys of it.

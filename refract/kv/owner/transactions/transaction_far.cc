@@ -141,6 +141,9 @@ void TransactionService::tell_gone(const rpc::Responder& to, std::span<const std
   const std::optional<Names> asked = names_of(body);
   if (!asked) return answer(to, Code::kMalformed);
   if (!is_meant(asked->head)) return answer(to, Code::kInvalidated);
+  // What a killed server has settled is in memory, and may not be on the disk yet: a start from there has the
+  // part open again.
+  if (!parts_.decisions.are_recovered()) return answer(to, Code::kOverloaded);
   std::array<std::byte, wire::kFatesPerCall> gone{};
   for (size_t i = 0; i < asked->names.size(); ++i) {
     gone[i] = parts_.table.parts()->is_gone(asked->names[i]) ? std::byte{1} : std::byte{0};

@@ -460,6 +460,50 @@ TEST(TransactionService, bad_calls_are_refused_and_change_nothing) {
   EXPECT_TRUE(served.is_sound());
 }
 
+// Of another shard, in any place of a part, a decision or a batch: nothing is made of the rest, and nothing
+// is decided.
+TEST(TransactionService, keys_of_another_shard_are_refused_wherever_they_stand) {
+  constexpr KeyRouting kRouting{.shards = 2};
+  Served served({.shard_index = 0, .shard_count = 2});
+  Client client(served);
+  const auto key_of = [&](uint32_t shard) {
+    for (int i = 0;; ++i) {
+      const std::string key = "key " + std::to_string(i);
+      if (kRouting.is_at(shard, bytes_of(key), served.space.table().hash(bytes_of(key)))) return key;
+    }
+  };
+  const std::string own = key_of(0);
+  const std::string foreign = key_of(1);
+  for (const WriteKind kind : {WriteKind::kPut, WriteKind::kAdd, WriteKind::kErase}) {
+    for (const bool is_condition : {false, true}) {
+      std::vector<RpcCondition> conditions{{.key = bytes_of(own), .kind = ConditionKind::kAbsent}};
+      std::vector<RpcBatchWrite> writes{{.key = bytes_of(own), .kind = kind, .addend = 1}};
+      if (is_condition) {
+        conditions.push_back({.key = bytes_of(foreign), .kind = ConditionKind::kAbsent});
+      } else {
+        writes.push_back({.key = bytes_of(foreign), .kind = kind, .addend = 1});
+      }
+      const TransactionName name = client.begin();
+      for (const bool is_home : {false, true}) {
+        RpcBatch batch{.conditions = conditions, .writes = writes};
+        EXPECT_EQ(client.change(batch, name, is_home).code(), Code::kWrongShard);
+        EXPECT_EQ(batch.failed, is_condition ? 1U : 2U);
+      }
+      RpcBatch batch{.conditions = conditions, .writes = writes};
+      EXPECT_EQ(served.wait(client.rpc().change(batch, served.shard.now_ns() + kSecond_ns)).code(),
+                Code::kWrongShard);
+      EXPECT_EQ(batch.failed, is_condition ? 1U : 2U);
+      EXPECT_EQ(served.parts.count(), 0U);
+      EXPECT_EQ(get(client, own), "not_found");
+      // It may still be decided, either way.
+      EXPECT_EQ(client.decide(name, own, "1"), Code::kOk);
+      ASSERT_TRUE(served.wait(client.rpc().erase(bytes_of(own))));
+    }
+  }
+  EXPECT_EQ(served.space.table().stats().entries, 0U);
+  EXPECT_TRUE(served.is_sound());
+}
+
 TEST(TransactionService, one_session_cannot_take_the_places_of_all) {
   Served served;
   Client client(served);
