@@ -25,13 +25,13 @@ MIB = 1 << 20
 
 
 class RedisServer:
-    """Debian's server, which has two names, on a socket of its own and without files."""
+    """Debian's server, which has two names, on a socket of its own and without files. `port`: there, too."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, port=0):
         self.socket = os.path.join(folder, "redis.sock")
         executable = shutil.which("redis-server") or shutil.which("redis-check-rdb")
         self.process = subprocess.Popen(
-            ["redis-server", "--port", "0", "--unixsocket", self.socket, "--save", "", "--dir", folder],
+            ["redis-server", "--port", str(port), "--unixsocket", self.socket, "--save", "", "--dir", folder],
             executable=executable, stdout=subprocess.DEVNULL)
         while not os.path.exists(self.socket):
             time.sleep(0.01)

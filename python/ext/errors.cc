@@ -116,6 +116,11 @@ bool is_set(Code code) noexcept {
   return type != nullptr && PyErr_ExceptionMatches(type) != 0;
 }
 
+bool is_of(PyObject* error, Code code) noexcept {
+  PyObject* const type = g_classes[static_cast<size_t>(code)];
+  return type != nullptr && PyErr_GivenExceptionMatches(error, type) != 0;
+}
+
 py::object error_of(const Report& report) {
   PyObject* type = g_classes[static_cast<size_t>(report.code)];
   // kOk is none of these, and kMalformed stands for numbers without a row.

@@ -24,8 +24,9 @@ enum class About : uint8_t { kObject, kKey };
 // what the client knows beside the code; of another code it is about another call, and left out.
 [[nodiscard]] Report explain(Code code, const std::string& what, const Report& trouble = {Code::kOk, "", ""},
                              About about = About::kObject);
-// Whether Python has set an exception of this code's class.
+// Whether Python has set an exception of this code's class; whether this one is of it.
 [[nodiscard]] bool is_set(Code code) noexcept;
+[[nodiscard]] bool is_of(PyObject* error, Code code) noexcept;
 
 // The exception as an object, for outcomes of batches.
 [[nodiscard]] pybind11::object error_of(const Report& report);

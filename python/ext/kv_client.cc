@@ -7,6 +7,8 @@
 
 #include "python/ext/called.h"
 #include "python/ext/kv_link.h"
+#include "python/ext/requests/kv_requests.h"
+#include "python/ext/requests/kv_texts.h"
 
 namespace refract::python {
 
@@ -96,59 +98,18 @@ PyObject* connect(PyObject* /*module*/, PyObject* const* args, Py_ssize_t count,
 constexpr int kFlags = METH_FASTCALL | METH_KEYWORDS;
 
 std::array<PyMethodDef, 27> g_methods = {{
-    {"get", as_function<&kv::get>(), kFlags,
-     "get($self, key, default=..., *, timeout=None)\n--\n\n"
-     "The value, as bytes. Without a default: raises NotFound (a KeyError) where there is none.\n\n"
-     "On the node's host it is read from the node's memory, in less than a microsecond where it is short,\n"
-     "also while the server is stopped."},
-    {"get_versioned", as_function<&kv::get_versioned>(), kFlags,
-     "get_versioned($self, key, default=..., *, timeout=None)\n--\n\n"
-     "As get(), with the version that if_version takes: Versioned(value, version)."},
-    {"put", as_function<&kv::put>(), kFlags,
-     "put($self, key, value, *, ttl=None, if_absent=False, if_version=None, timeout=None)\n--\n\n"
-     "Puts any C-contiguous buffer: bytes, bytearray, memoryview, a numpy array; or a Reservation. Returns "
-     "the\n"
-     "new version.\n\n"
-     "ttl: after so many seconds, by the node's clock, the entry is gone.\n"
-     "if_absent: raises Exists where the key is there. if_version: raises VersionMismatch where it has "
-     "another\n"
-     "version, NotFound where it is absent.\n"
-     "Raises NoSpace, TooLarge (512 MiB), Indeterminate: it may or may not have been done."},
-    {"erase", as_function<&kv::erase>(), kFlags,
-     "erase($self, key, *, if_version=None, timeout=None)\n--\n\n"
-     "Erases it. Returns the version that was erased. Raises NotFound, VersionMismatch, Indeterminate."},
-    {"exists", as_function<&kv::exists>(), kFlags,
-     "exists($self, key, *, timeout=None)\n--\n\nWhether the key is there. Also: `key in client`."},
-    {"cas", as_function<&kv::cas>(), kFlags,
-     "cas($self, key, old, new, *, ttl=None, timeout=None)\n--\n\n"
-     "Puts `new` where the value is `old`. Returns the new version. Raises VersionMismatch where it is\n"
-     "another, NotFound where there is none, Indeterminate."},
-    {"ttl", as_function<&kv::ttl>(), kFlags,
-     "ttl($self, key, *, timeout=None)\n--\n\n"
-     "How many seconds the entry has left, by the node's clock; None: it stays. Raises NotFound."},
-    {"add", as_function<&kv::add>(), kFlags,
-     "add($self, key, addend=1, *, timeout=None)\n--\n\n"
-     "Adds to the decimal number of 64 bits that the value is; an absent one is 0. Returns the sum.\n"
-     "The node does it, so that many may add at once. Raises InvalidArgument where the value is no number\n"
-     "or the sum is none, Indeterminate."},
-    {"scan", as_function<&kv::scan>(), kFlags,
-     "scan($self, prefix='', *, timeout=None)\n--\n\n"
-     "All keys, or those that begin so, as bytes, in no particular order: an iterator. All keys are looked "
-     "at\n"
-     "in both cases. A key that is there throughout comes at least once; one may come twice. timeout: of "
-     "each\n"
-     "page of some hundred keys."},
-    {"get_many", as_function<&kv::get_many>(), kFlags,
-     "get_many($self, keys, *, timeout=None)\n--\n\n"
-     "Many gets in one call. Returns an outcome for each, in their order: the value, None where there is\n"
-     "none, or another exception (not raised)."},
-    {"put_many", as_function<&kv::put_many>(), kFlags,
-     "put_many($self, items, *, ttl=None, if_absent=False, timeout=None)\n--\n\n"
-     "Many puts in one call, of a dict or of (key, value), each for itself; transaction() puts all or none.\n"
-     "Returns an outcome for each, in their order: its version, or an exception (not raised)."},
-    {"exists_many", as_function<&kv::exists_many>(), kFlags,
-     "exists_many($self, keys, *, timeout=None)\n--\n\n"
-     "Returns an outcome for each key, in their order: whether it is there, or an exception (not raised)."},
+    {"get", as_function<&kv::get>(), kFlags, texts::kGet},
+    {"get_versioned", as_function<&kv::get_versioned>(), kFlags, texts::kGetVersioned},
+    {"put", as_function<&kv::put>(), kFlags, texts::kPut},
+    {"erase", as_function<&kv::erase>(), kFlags, texts::kErase},
+    {"exists", as_function<&kv::exists>(), kFlags, texts::kExists},
+    {"cas", as_function<&kv::cas>(), kFlags, texts::kCas},
+    {"ttl", as_function<&kv::ttl>(), kFlags, texts::kTtl},
+    {"add", as_function<&kv::add>(), kFlags, texts::kAdd},
+    {"scan", as_function<&kv::scan>(), kFlags, texts::kScan},
+    {"get_many", as_function<&kv::get_many>(), kFlags, texts::kGetMany},
+    {"put_many", as_function<&kv::put_many>(), kFlags, texts::kPutMany},
+    {"exists_many", as_function<&kv::exists_many>(), kFlags, texts::kExistsMany},
     {"view", as_function<&kv::view>(), kFlags,
      "view($self, key, default=..., *, timeout=None)\n--\n\n"
      "The value without a copy, as a View: read-only bytes in the node's memory, which stay as they are "
@@ -202,26 +163,9 @@ std::array<PyMethodDef, 27> g_methods = {{
     {"prefix_exists", as_function<&kv::prefix_exists>(), kFlags,
      "prefix_exists($self, keys, *, timeout=None)\n--\n\n"
      "How many of the keys are there, counted from the first on to the first that is not."},
-    {"transaction", as_function<&kv::transaction>(), kFlags,
-     "transaction($self, body, *, timeout=None, read_only=False)\n--\n\n"
-     "Runs body(t), then makes what it has written by the Transaction t at one moment at which all that it\n"
-     "has read stands. Returns what the body returned. Where other writers came between, the body runs "
-     "again:\n"
-     "it should do nothing but what belongs to the transaction. An exception of the body leaves nothing, "
-     "and\n"
-     "comes out unchanged.\n\n"
-     "timeout: seconds of all attempts together, 5 by default. read_only: the body may not write; what it "
-     "has\n"
-     "read stood together.\n"
-     "Raises Conflict (other writers were quicker all the time; nothing was changed), Indeterminate,\n"
-     "Unsupported (keys of several shards, and the node keeps its data on disk)."},
-    {"ping", as_function<&kv::ping>(), kFlags,
-     "ping($self, *, timeout=None)\n--\n\n"
-     "Asks the server for a sign of life: Pong(seconds, node_time), which are the round trip and the node's\n"
-     "time in seconds since 1970."},
-    {"route", as_function<&kv::route>(), kFlags,
-     "route($self, *, timeout=None)\n--\n\n"
-     "By what way this thread reaches the node, and why: Route. print(client.route().text) is for people."},
+    {"transaction", as_function<&kv::transaction>(), kFlags, texts::kTransaction},
+    {"ping", as_function<&kv::ping>(), kFlags, texts::kPing},
+    {"route", as_function<&kv::route>(), kFlags, texts::kRoute},
     {"close", &close, METH_NOARGS,
      "close($self)\n--\n\n"
      "Ends the connections. A call that another thread is in ends as usual. Also: `with connect() as c: "
@@ -239,7 +183,9 @@ std::array<PyGetSetDef, 3> g_properties = {{
 
 constexpr const char* kClientText =
     "The keys and values of a node. connect() makes one.\n\n"
-    "Keys are str (as UTF-8) or bytes, 1 to 65,535 of them. Values are bytes, up to 512 MiB. All times are\n"
+    "Keys are str (as UTF-8) or bytes, 1 to 65,535 of them; `key in client` looks for one. Values are "
+    "bytes,\n"
+    "up to 512 MiB. All times are\n"
     "seconds; `timeout` of a call is shorter than that of connect(), which is 5 seconds and bounds every "
     "call.\n"
     "Errors are subclasses of refract.Error: besides those that a call names DeadlineExceeded, Unavailable,\n"
@@ -270,43 +216,20 @@ const SharedKv& link_of(PyObject* self, const char* call) {
   return link;
 }
 
-Report explain_call(const char* name, PyObject* about, Code code, const Report& trouble) {
-  const std::string what = name;
-  if (about == nullptr) return explain(code, what, trouble, About::kKey);
-  const size_t bytes = key_of(about).size();
-  if (code == Code::kInvalidArgument && bytes == 0) {
-    return {code, what + ": a key has 1 to 65,535 bytes, this one has none", ""};
-  }
-  if (code == Code::kInvalidArgument && what == "add") {
-    return {code, "add to " + shown_key(about) + ": the value, or the sum, is no decimal number of 64 bits",
-            "get() reads what it is"};
-  }
-  return explain(code, what + " of " + shown_key(about), trouble, About::kKey);
+PyTypeObject* make_type(py::module_& module, PyType_Spec& spec) {
+  PyObject* const type = PyType_FromModuleAndSpec(module.ptr(), &spec, nullptr);
+  if (type == nullptr) raise_pending();
+  // Its reference is for what C++ makes of it, and lasts.
+  return reinterpret_cast<PyTypeObject*>(type);
 }
 
 PyTypeObject* add_type(py::module_& module, PyType_Spec& spec) {
-  const py::object type =
-      py::reinterpret_steal<py::object>(PyType_FromModuleAndSpec(module.ptr(), &spec, nullptr));
-  if (!type || PyModule_AddType(module.ptr(), reinterpret_cast<PyTypeObject*>(type.ptr())) != 0) {
-    raise_pending();
-  }
-  // The module has another reference; this one is for what C++ makes of it, and lasts.
-  return reinterpret_cast<PyTypeObject*>(type.inc_ref().ptr());
+  PyTypeObject* const type = make_type(module, spec);
+  if (PyModule_AddType(module.ptr(), type) != 0) raise_pending();
+  return type;
 }
 
 namespace kv {
-
-PyObject* ping(PyObject* self, PyObject* const* args, Py_ssize_t count, PyObject* names) {
-  return guarded([&]() -> PyObject* {
-    const auto [timeout] = taken("ping", {args, count, names}, std::array{"timeout"}, 0, 0);
-    const Pong pong = asked<Pong>(self, "ping", nullptr, timeout_ms_of(timeout),
-                                  [](Client& client) { return client.ping(); });
-    return record("Pong", static_cast<double>(pong.round_trip_ns) / 1e9,
-                  static_cast<double>(pong.node_wall_ns) / 1e9)
-        .release()
-        .ptr();
-  });
-}
 
 PyObject* route(PyObject* self, PyObject* const* args, Py_ssize_t count, PyObject* names) {
   return guarded([&]() -> PyObject* {
@@ -322,15 +245,8 @@ PyObject* route(PyObject* self, PyObject* const* args, Py_ssize_t count, PyObjec
       if (!found.transport.empty()) text = held->client.why();
       return found;
     });
-    if (is.transport.empty()) {
-      const Report trouble = held->client.trouble();
-      raise(explain_call("route", nullptr, trouble.code == Code::kOk ? Code::kUnavailable : trouble.code,
-                         trouble));
-    }
-    return record("Route", is.transport, is.address, is.device, is.shards, is.direct, is.reason, is.server,
-                  is.server_pid, text)
-        .release()
-        .ptr();
+    const Report trouble = is.transport.empty() ? held->client.trouble() : Report{Code::kOk, "", ""};
+    return route_record(is, text, trouble);
   });
 }
 

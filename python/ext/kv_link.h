@@ -16,6 +16,8 @@
 
 #include "python/ext/errors.h"
 #include "python/ext/kv_arguments.h"
+#include "python/ext/requests/kv_requests.h"
+#include "python/ext/requests/kv_requests_many.h"
 #include "python/ext/waiting.h"
 
 #include "refract/client/client.h"
@@ -46,9 +48,6 @@ struct KvOutcome {
 template <typename T, typename Call>
 T asked(PyObject* self, const char* name, PyObject* about, uint64_t timeout_ms, Call&& call);
 
-// Of a call that failed. `about`: the key that it was given; null: none.
-[[nodiscard]] Report explain_call(const char* name, PyObject* about, Code code, const Report& trouble);
-
 template <typename T, typename Call>
 KvOutcome<T> asked_for_outcome(const SharedKv& held, uint64_t timeout_ms, Call&& call) {
   return waited(held.get(), timeout_ms, [&] {
@@ -64,6 +63,20 @@ T asked(PyObject* self, const char* name, PyObject* about, uint64_t timeout_ms, 
   KvOutcome<T> outcome = asked_for_outcome<T>(held, timeout_ms, std::forward<Call>(call));
   if (!outcome.result) raise(explain_call(name, about, outcome.result.code(), outcome.trouble));
   return std::move(*outcome.result);
+}
+
+// A whole call: kv_requests.h. What was raised is set.
+template <typename Request>
+PyObject* asked_for(PyObject* self, const Arguments& given) {
+  return guarded([&] {
+    Request request(given);
+    const SharedKv held = link_of(self, Request::kName);
+    const Report trouble = waited(held.get(), request.timeout_ms, [&] {
+      request.ask(held->client);
+      return request.has_failed() ? held->client.trouble() : Report{Code::kOk, "", ""};
+    });
+    return request.outcome(trouble);
+  });
 }
 
 // A function with keywords, as a table of methods has it.
@@ -102,23 +115,8 @@ class Viewed {
 // up it is a copy.
 [[nodiscard]] std::optional<Viewed> viewed(PyObject* self, const char* name, PyObject* key,
                                            PyObject* timeout);
-// False: loads do not settle it.
-[[nodiscard]] bool is_settled(Code code) noexcept;
 // The default, or the exception that says that there is no such entry.
 [[nodiscard]] PyObject* absent(const char* name, PyObject* key, PyObject* instead);
-[[nodiscard]] PutOptions put_options(PyObject* ttl, PyObject* if_absent, PyObject* if_version);
-
-// What is put, as long as this lives: any value, of which a Reservation is named in the options.
-class BuiltValue {
- public:
-  BuiltValue(PyObject* from, PutOptions& options);
-
-  [[nodiscard]] Bytes bytes() const noexcept { return value_ ? value_->bytes() : Bytes(built_->bytes()); }
-
- private:
-  std::optional<Value> value_;
-  std::shared_ptr<const Reservation> built_;  // Null: it is the other.
-};
 
 // Calls of one key; of many; the others.
 namespace kv {
@@ -150,22 +148,13 @@ PyObject* ping(PyObject* self, PyObject* const* args, Py_ssize_t count, PyObject
 PyObject* route(PyObject* self, PyObject* const* args, Py_ssize_t count, PyObject* names);
 }  // namespace kv
 
-// A new bytes object; what is long is copied without the GIL. Raises where there is no memory.
-[[nodiscard]] PyObject* new_bytes(std::span<const std::byte> bytes);
-// An outcome of many: the exception as an object.
-[[nodiscard]] pybind11::object failed_one(const char* name, PyObject* key, Code code);
-// A tuple, so that nothing changes it meanwhile.
-[[nodiscard]] pybind11::tuple keys_of(PyObject* keys);
-[[nodiscard]] pybind11::list list_of(size_t count);
-// Takes the item over. Raises what is set where there is none.
-void set_item(const pybind11::list& list, size_t at, PyObject* item);
-
 // The types, and connect().
 void add_kv(pybind11::module_& module);
 void add_scan(pybind11::module_& module);
 void add_transaction(pybind11::module_& module);
 void add_building(pybind11::module_& module);
-// A type of these slots, as the module's own. Made by nothing but its functions.
+// A type of these slots, made by nothing but the module's functions; the other one is among its names, too.
+[[nodiscard]] PyTypeObject* make_type(pybind11::module_& module, PyType_Spec& spec);
 PyTypeObject* add_type(pybind11::module_& module, PyType_Spec& spec);
 
 }  // namespace refract::python

@@ -8,6 +8,9 @@
 #include <vector>
 
 #include "python/ext/kv_link.h"
+#include "python/ext/requests/kv_requests.h"
+#include "python/ext/requests/kv_requests_inside.h"
+#include "python/ext/requests/kv_texts.h"
 
 namespace refract::python {
 
@@ -40,105 +43,38 @@ Transaction& transaction_of(PyObject* self, const char* call) {
   return *object.at;
 }
 
-// `call(Transaction&) -> Result<T>`, without the GIL.
-template <typename T, typename Call>
-Result<T> asked_in(PyObject* self, const char* name, Call&& call) {
-  Transaction& transaction = transaction_of(self, name);
-  Waiting::refuse_in_handler(object_of(self).link, name);
-  return waited(object_of(self).link, kForever_ms, [&] { return std::forward<Call>(call)(transaction); });
-}
-
-void require(const Result<>& done, const char* name, PyObject* key) {
-  if (!done) raise(explain_call(name, key, done.code(), {Code::kOk, "", ""}));
-}
-
-PyObject* get(PyObject* self, PyObject* const* args, Py_ssize_t count, PyObject* names) {
-  return guarded([&]() -> PyObject* {
-    const auto [key, instead] = taken("get", {args, count, names}, std::array{"key", "default"}, 2, 1);
-    const Bytes bytes = key_of(key);
-    const auto value =
-        asked_in<std::string>(self, "get", [&](Transaction& transaction) { return transaction.get(bytes); });
-    if (value) return new_bytes(Bytes(*value));
-    if (value.code() == Code::kNotFound && instead != nullptr) return Py_NewRef(instead);
-    raise(explain_call("get", key, value.code(), {Code::kOk, "", ""}));
-  });
-}
-
-PyObject* get_many(PyObject* self, PyObject* const* args, Py_ssize_t count, PyObject* names) {
-  return guarded([&]() -> PyObject* {
-    const auto [keys] = taken("get_many", {args, count, names}, std::array{"keys"}, 1, 1);
-    const py::tuple all = keys_of(keys);
-    std::vector<GetItem> items(all.size());
-    for (size_t i = 0; i < items.size(); ++i) {
-      items[i].key = key_of(PyTuple_GET_ITEM(all.ptr(), static_cast<Py_ssize_t>(i)));
-    }
-    (void)asked_in<bool>(self, "get_many", [&](Transaction& transaction) -> Result<bool> {
-      transaction.multi_get(items);
+// A whole call that reads: kv_requests_inside.h. What was raised is set.
+template <typename Request>
+PyObject* asked_inside(PyObject* self, PyObject* const* args, Py_ssize_t count, PyObject* names) {
+  return guarded([&] {
+    Request request(Arguments{args, count, names});
+    Transaction& transaction = transaction_of(self, Request::kName);
+    Waiting::refuse_in_handler(object_of(self).link, Request::kName);
+    (void)waited(object_of(self).link, kForever_ms, [&] {
+      request.ask(transaction);
       return true;
     });
-    py::list values;
-    for (size_t i = 0; i < items.size(); ++i) {
-      const Code code = items[i].result.code();
-      // One that failed fails them all: a body must not continue on half a picture.
-      if (code != Code::kOk && code != Code::kNotFound) {
-        PyObject* const key = PyTuple_GET_ITEM(all.ptr(), static_cast<Py_ssize_t>(i));
-        raise(explain_call("get", key, code, {Code::kOk, "", ""}));
-      }
-      if (code == Code::kOk) {
-        values.append(py::reinterpret_steal<py::object>(new_bytes(Bytes(items[i].value))));
-      } else {
-        values.append(py::none());
-      }
-    }
-    return values.release().ptr();
-  });
-}
-
-PyObject* exists(PyObject* self, PyObject* const* args, Py_ssize_t count, PyObject* names) {
-  return guarded([&]() -> PyObject* {
-    const auto [key] = taken("exists", {args, count, names}, std::array{"key"}, 1, 1);
-    const Bytes bytes = key_of(key);
-    const auto is_there =
-        asked_in<bool>(self, "exists", [&](Transaction& transaction) { return transaction.exists(bytes); });
-    if (!is_there) raise(explain_call("exists", key, is_there.code(), {Code::kOk, "", ""}));
-    return PyBool_FromLong(*is_there ? 1 : 0);
+    return request.outcome();
   });
 }
 
 PyObject* put(PyObject* self, PyObject* const* args, Py_ssize_t count, PyObject* names) {
-  return guarded([&]() -> PyObject* {
-    const auto [key, data, ttl] = taken("put", {args, count, names}, std::array{"key", "value", "ttl"}, 2, 2);
-    const Value value(data);
-    require(transaction_of(self, "put").put(key_of(key), value.bytes(), ttl_ns_of(ttl)), "put", key);
+  return guarded([&] {
+    inside::put(transaction_of(self, "put"), {args, count, names});
     return Py_NewRef(Py_None);
   });
 }
 
 PyObject* erase(PyObject* self, PyObject* const* args, Py_ssize_t count, PyObject* names) {
-  return guarded([&]() -> PyObject* {
-    const auto [key] = taken("erase", {args, count, names}, std::array{"key"}, 1, 1);
-    require(transaction_of(self, "erase").erase(key_of(key)), "erase", key);
+  return guarded([&] {
+    inside::erase(transaction_of(self, "erase"), {args, count, names});
     return Py_NewRef(Py_None);
   });
 }
 
 PyObject* add(PyObject* self, PyObject* const* args, Py_ssize_t count, PyObject* names) {
-  return guarded([&]() -> PyObject* {
-    const auto [key, addend] = taken("add", {args, count, names}, std::array{"key", "addend"}, 2, 1);
-    require(transaction_of(self, "add").add(key_of(key), addend_of(addend)), "add", key);
-    return Py_NewRef(Py_None);
-  });
-}
-
-PyObject* validate(PyObject* self, PyObject* const* args, Py_ssize_t count, PyObject* names) {
-  return guarded([&]() -> PyObject* {
-    take_arguments("validate", {args, count, names}, {}, 0, 0, {});
-    const auto is_valid = asked_in<bool>(self, "validate", [&](Transaction& transaction) -> Result<bool> {
-      const Result<> valid = transaction.validate();
-      if (!valid) return fail(valid.error());
-      return true;
-    });
-    if (!is_valid) raise(explain_call("validate", nullptr, is_valid.code(), {Code::kOk, "", ""}));
+  return guarded([&] {
+    inside::add(transaction_of(self, "add"), {args, count, names});
     return Py_NewRef(Py_None);
   });
 }
@@ -206,35 +142,22 @@ class Run {
   bool is_ended_ = false;
 };
 
-// None or nothing: as TransactionOptions has it.
-TransactionOptions options_of(PyObject* timeout) {
-  TransactionOptions options;
-  if (timeout == nullptr || timeout == Py_None) return options;
-  const uint64_t ms = ms_of(timeout, "timeout");
-  options.timeout_ns = std::min<uint64_t>(ms, 86'400'000) * 1'000'000;
-  return options;
-}
-
 }  // namespace
 
 namespace kv {
 
 PyObject* transaction(PyObject* self, PyObject* const* args, Py_ssize_t count, PyObject* names) {
   return guarded([&]() -> PyObject* {
-    const auto [body, timeout, read_only] =
-        taken("transaction", {args, count, names}, std::array{"body", "timeout", "read_only"}, 1, 1);
-    if (PyCallable_Check(body) == 0) raise_type("transaction() takes a function of a transaction");
+    const inside::BodyArguments given({args, count, names});
     const SharedKv held = link_of(self, "transaction");
-    const TransactionOptions options = options_of(timeout);
-    const bool reads = flag_of(read_only);
-    Run run(body, *held);
+    Run run(given.body, *held);
     const auto outcome = [&] {
       Waiting waiting(held.get(), kForever_ms);
       const std::function<Result<>(Transaction&)> calls = [&](Transaction& transaction) {
         return waiting.with_gil([&] { return run.run(transaction); });
       };
-      const Result<> done =
-          reads ? held->client.read_only(calls, options) : held->client.transaction(calls, options);
+      const Result<> done = given.reads_only ? held->client.read_only(calls, given.options)
+                                             : held->client.transaction(calls, given.options);
       return std::pair(done.code(), done ? Report{Code::kOk, "", ""} : held->client.trouble());
     }();
     if (PyErr_Occurred() != nullptr) raise_pending();
@@ -250,26 +173,13 @@ PyObject* transaction(PyObject* self, PyObject* const* args, Py_ssize_t count, P
 void add_transaction(py::module_& module) {
   constexpr int kFlags = METH_FASTCALL | METH_KEYWORDS;
   static std::array<PyMethodDef, 8> methods = {{
-      {"get", as_function<&get>(), kFlags,
-       "get($self, key, default=...)\n--\n\n"
-       "The value, as bytes: what this transaction has put, else what is there. Without a default: raises\n"
-       "NotFound where there is none."},
-      {"get_many", as_function<&get_many>(), kFlags,
-       "get_many($self, keys)\n--\n\nThe values, in the order of the keys; None where there is none."},
-      {"exists", as_function<&exists>(), kFlags, "exists($self, key)\n--\n\nWhether the key is there."},
-      {"put", as_function<&put>(), kFlags,
-       "put($self, key, value, *, ttl=None)\n--\n\nPuts it when the transaction is committed."},
-      {"erase", as_function<&erase>(), kFlags,
-       "erase($self, key)\n--\n\nErases it when the transaction is committed; nothing where it is absent."},
-      {"add", as_function<&add>(), kFlags,
-       "add($self, key, addend=1)\n--\n\n"
-       "Adds to the decimal number that the value is, when the transaction is committed; an absent one is "
-       "0.\n"
-       "Nothing is read, so that many may add to one key at once."},
-      {"validate", as_function<&validate>(), kFlags,
-       "validate($self)\n--\n\n"
-       "Raises Conflict unless all that was read stood together at one moment. Before that moment what was\n"
-       "read from several keys may not fit together."},
+      {"get", as_function<&asked_inside<inside::GetRequest>>(), kFlags, texts::kInsideGet},
+      {"get_many", as_function<&asked_inside<inside::GetManyRequest>>(), kFlags, texts::kInsideGetMany},
+      {"exists", as_function<&asked_inside<inside::ExistsRequest>>(), kFlags, texts::kInsideExists},
+      {"put", as_function<&put>(), kFlags, texts::kInsidePut},
+      {"erase", as_function<&erase>(), kFlags, texts::kInsideErase},
+      {"add", as_function<&add>(), kFlags, texts::kInsideAdd},
+      {"validate", as_function<&asked_inside<inside::ValidateRequest>>(), kFlags, texts::kInsideValidate},
       {nullptr, nullptr, 0, nullptr},
   }};
   static std::array<PyType_Slot, 3> slots = {{

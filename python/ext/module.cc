@@ -2,6 +2,7 @@
 // The extension, refract._refract: one table of exceptions, one type of buffers, and each store's client.
 #include <pybind11/pybind11.h>
 
+#include "python/ext/aio/client.h"
 #include "python/ext/buffer.h"
 #include "python/ext/creation.h"
 #include "python/ext/errors.h"
@@ -20,4 +21,5 @@ PYBIND11_MODULE(_refract, module) {
   refract::python::add_creation(module);
   refract::python::add_objects(module);
   refract::python::add_kv(module);
+  refract::python::aio::add_aio(module);
 }

@@ -24,6 +24,8 @@
     with client.build("frame", (1080, 1920), "u1") as a:        # Put at the end, from where it was built.
         a[...] = 0
 
+`refract.aio` has the same calls for asyncio: `client = await refract.aio.connect()`, `await client.get("a")`.
+
 `refract.objects` has the objects of a node, which are shared without a copy:
 
     from refract import objects
@@ -39,6 +41,8 @@ Every error is a subclass of `refract.Error`, says what was wrong and what to do
 ConnectionErrors. `Indeterminate` says that a call may or may not have been done; nothing here repeats it by
 itself.
 """
+
+from typing import TYPE_CHECKING, Any
 
 from refract._refract import (
     AccessDenied,
@@ -75,6 +79,9 @@ from refract._refract import (
     connect,
 )
 from refract.records import Pong, Route, Versioned
+
+if TYPE_CHECKING:
+    from refract import aio as aio
 
 __all__ = [
     "AccessDenied",
@@ -113,3 +120,12 @@ __all__ = [
     "WrongShard",
     "connect",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    # asyncio takes longer to import than all of this.
+    if name == "aio":
+        import importlib
+
+        return importlib.import_module("refract.aio")
+    raise AttributeError(f"module 'refract' has no attribute {name!r}")

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 # The types of the extension, for mypy and editors. tests/python/module_test.py compares the names.
 
+import asyncio
 import builtins
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping
 from types import TracebackType
 from typing import Any, NoReturn, TypeAlias, TypeVar, final, overload
 
+from refract.aio import Call, Scan as AioScan
 from refract.records import (
     Broadcast,
     Copies,
@@ -347,3 +349,101 @@ def connect(
     secret_file: str | os.PathLike[str] = "",
     timeout: float = 5.0,
 ) -> Client: ...
+
+@final
+class AioTransaction:
+    @overload
+    def get(self, key: Key) -> Coroutine[Any, Any, bytes]: ...
+    @overload
+    def get(self, key: Key, default: _T) -> Coroutine[Any, Any, bytes | _T]: ...
+    def get_many(self, keys: Iterable[Key]) -> Coroutine[Any, Any, list[bytes | None]]: ...
+    def exists(self, key: Key) -> Coroutine[Any, Any, bool]: ...
+    def put(self, key: Key, value: Data, *, ttl: float | None = None) -> Awaitable[None]: ...
+    def erase(self, key: Key) -> Awaitable[None]: ...
+    def add(self, key: Key, addend: int = 1) -> Awaitable[None]: ...
+    def validate(self) -> Coroutine[Any, Any, None]: ...
+
+@final
+class AioClient:
+    @overload
+    def get(self, key: Key, *, timeout: float | None = None) -> Coroutine[Any, Any, bytes]: ...
+    @overload
+    def get(
+        self, key: Key, default: _T, *, timeout: float | None = None
+    ) -> Coroutine[Any, Any, bytes | _T]: ...
+    @overload
+    def get_versioned(self, key: Key, *, timeout: float | None = None) -> Coroutine[Any, Any, Versioned]: ...
+    @overload
+    def get_versioned(
+        self, key: Key, default: _T, *, timeout: float | None = None
+    ) -> Coroutine[Any, Any, Versioned | _T]: ...
+    def put(
+        self,
+        key: Key,
+        value: Data,
+        *,
+        ttl: float | None = None,
+        if_absent: bool = False,
+        if_version: int | None = None,
+        timeout: float | None = None,
+    ) -> Coroutine[Any, Any, int]: ...
+    def erase(
+        self, key: Key, *, if_version: int | None = None, timeout: float | None = None
+    ) -> Coroutine[Any, Any, int]: ...
+    def exists(self, key: Key, *, timeout: float | None = None) -> Coroutine[Any, Any, bool]: ...
+    def cas(
+        self, key: Key, old: Data, new: Data, *, ttl: float | None = None, timeout: float | None = None
+    ) -> Coroutine[Any, Any, int]: ...
+    def ttl(self, key: Key, *, timeout: float | None = None) -> Coroutine[Any, Any, float | None]: ...
+    def add(
+        self, key: Key, addend: int = 1, *, timeout: float | None = None
+    ) -> Coroutine[Any, Any, int]: ...
+    def scan(self, prefix: Key = "", *, timeout: float | None = None) -> AioScan: ...
+    def get_many(
+        self, keys: Iterable[Key], *, timeout: float | None = None
+    ) -> Coroutine[Any, Any, list[bytes | Error | None]]: ...
+    def put_many(
+        self,
+        items: Mapping[str, Data] | Mapping[bytes, Data] | Mapping[Key, Data] | Iterable[tuple[Key, Data]],
+        *,
+        ttl: float | None = None,
+        if_absent: bool = False,
+        timeout: float | None = None,
+    ) -> Coroutine[Any, Any, list[int | Error]]: ...
+    def exists_many(
+        self, keys: Iterable[Key], *, timeout: float | None = None
+    ) -> Coroutine[Any, Any, list[bool | Error]]: ...
+    def transaction(
+        self,
+        body: Callable[[AioTransaction], Awaitable[_T]],
+        *,
+        timeout: float | None = None,
+        read_only: bool = False,
+    ) -> Coroutine[Any, Any, _T]: ...
+    def ping(self, *, timeout: float | None = None) -> Coroutine[Any, Any, Pong]: ...
+    def route(self, *, timeout: float | None = None) -> Coroutine[Any, Any, Route]: ...
+    def close(self) -> Awaitable[None]: ...
+    @property
+    def is_closed(self) -> bool: ...
+    @property
+    def address(self) -> str: ...
+    def __aenter__(self) -> Awaitable[AioClient]: ...
+    def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> Awaitable[None]: ...
+
+# What refract.aio calls.
+def aio_connect(
+    loop: asyncio.AbstractEventLoop,
+    make_call: type[Call],
+    address: str | os.PathLike[str] = "",
+    secret_file: str | os.PathLike[str] = "",
+    timeout: float = 5.0,
+) -> Awaitable[AioClient]: ...
+def aio_scan_page(
+    client: AioClient, cursor: int, prefix: bytes, timeout: float | None, /
+) -> Awaitable[tuple[list[bytes], int]]: ...
+def aio_begin_transaction(client: AioClient, timeout: float | None, read_only: bool, /) -> Any: ...

@@ -112,6 +112,16 @@ Code AsyncCalls::look_directly(const KeyOwner& place, Got& got) {
   return connection == nullptr ? code : look_at_entry(*connection, place.key, got);
 }
 
+Result<View> AsyncCalls::view_by_loads(const KeyOwner& place) {
+  Code code = Code::kOk;
+  Connection* const connection = reading_at(place, code);
+  if (connection == nullptr) return fail(code);
+  Result<View> view(std::in_place);
+  code = view_directly(*connection, place.key, *view);
+  if (code != Code::kOk) return fail(code);
+  return view;
+}
+
 Task<Result<Got>> AsyncCalls::get_slowly(KeyOwner place, Room room, uint64_t begun_ns) {
   Got got;
   Sink<Room> sink(room);

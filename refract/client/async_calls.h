@@ -83,6 +83,8 @@ class AsyncCalls {
   // kInvalidated, kCorrupt: go on with get_slowly.
   [[nodiscard]] Code get_directly(const KeyOwner& place, const Room& room, Got& got);
   [[nodiscard]] Code look_directly(const KeyOwner& place, Got& got);
+  // The same of a view.
+  [[nodiscard]] Result<View> view_by_loads(const KeyOwner& place);
   // `begun_ns`: when an attempt began that has failed already; 0: there was none.
   [[nodiscard]] runtime::Task<Result<Got>> get_slowly(KeyOwner place, Room room, uint64_t begun_ns = 0);
   // What view_at_once() does not settle. REQUIRES: the connection has a reader. kInvalidated, kCorrupt: try

@@ -228,6 +228,17 @@ Task<Result<Got>> AsyncClient::exists(Bytes key) {
   return calls_->exists({.key = key});
 }
 
+Result<View> AsyncClient::view_at_once(Bytes key) {
+  return calls_->view_by_loads({.key = key});
+}
+
+Result<Got> AsyncClient::exists_at_once(Bytes key) {
+  Got got;
+  const Code code = calls_->look_directly({.key = key}, got);
+  if (code != Code::kOk) return fail(code);
+  return got;
+}
+
 Task<Result<ScanPage>> AsyncClient::scan(uint64_t cursor, size_t keys_min) {
   return calls_->scan(cursor, keys_min);
 }
@@ -248,16 +259,16 @@ Task<> AsyncClient::multi_get_into(std::span<GetIntoItem> items) {
   return calls_->multi_get_into(items);
 }
 
-Task<> AsyncClient::multi_exists(std::span<ExistsItem> items) {
-  return calls_->multi_exists(items);
-}
-
 Task<Result<size_t>> AsyncClient::prefix_exists(std::span<const Bytes> keys) {
   return calls_->prefix_exists(keys);
 }
 
 Task<> AsyncClient::multi_put(std::span<PutItem> items) {
   return calls_->multi_put(items);
+}
+
+Task<> AsyncClient::multi_exists(std::span<ExistsItem> items) {
+  return calls_->multi_exists(items);
 }
 
 Task<Result<NodeStat>> AsyncClient::stat() {

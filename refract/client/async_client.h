@@ -93,6 +93,9 @@ class REFRACT_API AsyncClient {
   [[nodiscard]] Get get_into(Bytes key, std::span<std::byte> value) noexcept;
   [[nodiscard]] runtime::Task<Result<View>> view(Bytes key);
   [[nodiscard]] runtime::Task<Result<Got>> exists(Bytes key);
+  // By loads alone, as of Client.
+  [[nodiscard]] Result<View> view_at_once(Bytes key);
+  [[nodiscard]] Result<Got> exists_at_once(Bytes key);
   [[nodiscard]] runtime::Task<Result<ScanPage>> scan(uint64_t cursor, size_t keys_min = 128);
   [[nodiscard]] Put put(Bytes key, Bytes value, const PutOptions& options = {}) noexcept;
   [[nodiscard]] runtime::Task<Result<uint64_t>> erase(Bytes key, uint64_t if_version = 0,
@@ -115,6 +118,7 @@ class REFRACT_API AsyncClient {
 
   [[nodiscard]] RequestId new_request() noexcept;
   [[nodiscard]] Route route() const;
+  [[nodiscard]] std::string why() const;  // The route in a few lines for people.
   [[nodiscard]] const Report& trouble() const noexcept;
   [[nodiscard]] uint64_t messages_sent() const noexcept;
 

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "refract/base/units.h"
+#include "refract/client/async_client.h"
 #include "refract/client/client.h"
 
 namespace refract {
@@ -19,10 +20,7 @@ std::string line_of(const RouteNode& node) {
                      node.is_reached ? "" : ", gone");
 }
 
-}  // namespace
-
-std::string Client::why() const {
-  const Route route = this->route();
+std::string text_of(const Route& route) {
   std::string text = fmt::format("node       {}\n", route.address);
   text += fmt::format("transport  {}: {}\n", route.transport, route.chosen);
   for (const OtherTransport& other : route.others) {
@@ -43,6 +41,16 @@ std::string Client::why() const {
   text += fmt::format("writes     {}by the server, one message each way over {}\n", chains, route.transport);
   for (const RouteNode& node : route.nodes) text += line_of(node);
   return text;
+}
+
+}  // namespace
+
+std::string Client::why() const {
+  return text_of(route());
+}
+
+std::string AsyncClient::why() const {
+  return text_of(route());
 }
 
 }  // namespace refract

@@ -24,7 +24,7 @@ from setting import Package, begin, needs, run_python  # noqa: E402
 PROJECT = os.path.abspath(sys.argv.pop(4))
 begin()
 import refract  # noqa: E402
-from refract import _refract, objects, plasma, records  # noqa: E402
+from refract import _refract, aio, objects, plasma, records  # noqa: E402
 
 # libc, libstdc++ and OpenSSL; fmt is inside. RDMA's libraries are loaded where they are; there is nothing of
 # Arrow.
@@ -64,10 +64,17 @@ class Extension(unittest.TestCase):
         self.assertEqual((done.returncode, done.stdout), (0, "connect\n"), done.stderr)
 
 
+# What the client of asyncio has, and what it gives to the body of a transaction.
+AWAITED = """get get_versioned put erase exists cas ttl add scan get_many put_many exists_many
+transaction ping route close"""
+AWAITED_INSIDE = "get get_many exists put erase add validate"
 # What a person writes, and mypy's words for what is wrong in it.
 PROGRAM = """
+import asyncio
+
 import numpy
 import refract
+import refract.aio
 
 client = refract.connect("/run/refract/node.sock", timeout=1.5)
 version: int = client.put("a", b"1", ttl=30, if_absent=True)
@@ -108,6 +115,24 @@ length: int = client.get_into("a", room) + client.prefix_exists(["a"])
 for each in client.get_many_into(["a", "b"], [room, (0x1000, 0)]):
     if isinstance(each, refract.TooLarge):
         print(each.value_bytes)
+
+
+async def later() -> int:
+    async with await refract.aio.connect(timeout=1.5) as other:
+        value: bytes = await other.get("a")
+        either: bytes | None = await asyncio.create_task(other.get("a", None))
+        version: int = await asyncio.wait_for(other.put("a", b"1", ttl=30), 1)
+        async for key in other.scan("user:"):
+            print(key.decode(), value, either, version)
+
+        async def count(t: refract.aio.Transaction) -> int:
+            t.add("alice", -10)
+            return len(await t.get("bob"))
+
+        wrong: str = await other.get("a")
+        return await other.transaction(count)
+
+
 text: str = client.get("a")
 client.get(5)
 client.put("a", b"1", ttl="30")
@@ -116,6 +141,7 @@ client.view("a").version = 5
 """
 WRONG = [
     'Unsupported operand types for + ("None" and "int")  [operator]',
+    'Incompatible types in assignment (expression has type "bytes", variable has type "str")  [assignment]',
     'Incompatible types in assignment (expression has type "bytes", variable has type "str")  [assignment]',
     'No overload variant of "get" of "Client" matches argument type "int"  [call-overload]',
     'Argument "ttl" to "put" of "Client" has incompatible type "str"; expected "Optional[float]"  [arg-type]',
@@ -211,11 +237,26 @@ class Texts(unittest.TestCase):
                 known = [argument.arg for argument in given[1:] + each.args.kwonlyargs]
                 self.assertEqual([name for name in real.parameters if name != "self"], known, each.name)
 
+    def test_the_client_of_asyncio_has_the_calls_of_the_other_with_the_same_parameters(self):
+        for one, other, needed in ((refract.Client, aio.Client, AWAITED),
+                                   (refract.Transaction, aio.Transaction, AWAITED_INSIDE)):
+            names = {name for name in vars(other) if not name.startswith("_")} - {"is_closed", "address"}
+            self.assertEqual(names, set(needed.split()))
+            for name in names:
+                self.assertEqual(str(inspect.signature(getattr(one, name))),
+                                 str(inspect.signature(getattr(other, name))), name)
+
+    def test_asyncio_is_imported_by_those_that_need_it(self):
+        done = run_python("""
+            say('asyncio' in sys.modules, refract.aio.connect.__name__, 'asyncio' in sys.modules)
+            """)
+        self.assertEqual((done.returncode, done.stdout), (0, "False connect True\n"), done.stderr)
+
     def test_the_package_says_that_it_has_types(self):
         self.assertTrue(os.path.exists(os.path.join(Package.folder, "refract", "py.typed")))
 
     def test_help_explains_each_public_name(self):
-        for module in (refract, objects, plasma):
+        for module in (refract, aio, objects, plasma):
             text = pydoc.render_doc(module, renderer=pydoc.plaintext)
             self.assertNotIn("pybind11_object", text.replace("pybind11_builtins.pybind11_object", ""))
             self.assertIn("from refract import", text)
@@ -224,11 +265,15 @@ class Texts(unittest.TestCase):
                       "connect(address='', *, secret_file=''",
                       "put(self, /, key, value, *, ttl=None, if_absent=False", "the entry is gone"):
             self.assertTrue(shown in text, shown)
-        for module in (refract, objects, plasma):
+        for module in (refract, aio, objects, plasma):
             for name in module.__all__:
                 self.assertTrue(getattr(module, name).__doc__, name)
+        text = pydoc.render_doc(aio, renderer=pydoc.plaintext)
+        for shown in ("get(self, /, key, default=Ellipsis, *, timeout=None)", "connect(address",
+                      "does not leave the coroutine", "the entry is gone", "body has returned"):
+            self.assertTrue(shown in text, shown)
         for one in (refract.Client, refract.Transaction, refract.View, refract.Reservation, refract.Build,
-                    objects.Client, objects.Object,
+                    aio.Client, aio.Transaction, aio.Call, objects.Client, objects.Object,
                     objects.NewObject, objects.Subscription,
                     plasma.PlasmaClient, plasma.ObjectID):
             for name, each in vars(one).items():
