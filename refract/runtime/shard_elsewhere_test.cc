@@ -148,7 +148,7 @@ TEST(ShardElsewhere, timers_make_the_descriptor_readable_and_no_work_does_not) {
   Shard shard(system_clock());
   ASSERT_GE(shard.descriptor(), 0);
   int count = 0;
-  for (const uint64_t ms : {30, 10, 20}) shard.spawn(sleep_then_count(shard, ms * kMillisecond_ns, count));
+  for (const uint64_t ms : {30U, 10U, 20U}) shard.spawn(sleep_then_count(shard, ms * kMillisecond_ns, count));
   const uint64_t begun_ns = system_clock().now_ns();
   int waits = 0;
   EXPECT_TRUE(loop_until(shard, [&] {

@@ -21,7 +21,7 @@ using test::server_of;
 using test::TestNode;
 
 // Far from each other, so that a slow machine does not take one for the other.
-constexpr ClientOptions kPatient{.timeout_ns = 60 * kSecond_ns};
+const ClientOptions kPatient{.timeout_ns = 60 * kSecond_ns};
 constexpr TransactionOptions kBrief{.timeout_ns = 200 * kMillisecond_ns};
 constexpr auto kLong = std::chrono::seconds(30);
 
@@ -72,6 +72,9 @@ TEST_P(Limits, the_time_of_a_transaction_is_that_of_its_commit_too) {
     ASSERT_TRUE(client.ping());
     for (const int keys : {1, 2, 8}) {
       ASSERT_EQ(::kill(server, SIGSTOP), 0);
+      ASSERT_TRUE(test::becomes_true([&] { return test::state_of(server) == 'T'; }));
+      // Its other threads stop a moment later.
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
       const auto begun = std::chrono::steady_clock::now();
       const Result<> done = client.transaction(
           [&](Transaction& t) -> Result<> {
