@@ -43,6 +43,7 @@ Report refusal(const Client& client, const TextBatch& text, Code code, std::stri
 
 int tell(const Invocation& invocation, const TextBatch& text) {
   std::vector<Change> changes;
+  changes.reserve(text.writes.size());
   for (size_t i = 0; i < text.writes.size(); ++i) {
     changes.push_back({.version = text.batch.version(i), .sum = text.batch.sum(i)});
   }
