@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstring>
 #include <memory>
 #include <string>
 #include <vector>
@@ -91,7 +90,8 @@ struct Targets {
         ASSERT_TRUE(item.result) << text(item.result.code());
         EXPECT_EQ(item.value_bytes, values[i].size());
         EXPECT_EQ(item.result->value_bytes, values[i].size());
-        EXPECT_EQ(std::memcmp(buffer.data(), values[i].data(), values[i].size()), 0);
+        EXPECT_TRUE(std::ranges::equal(std::span(buffer).first(values[i].size()),
+                                       std::as_bytes(std::span(values[i]))));
         EXPECT_TRUE(std::ranges::all_of(std::span(buffer).subspan(values[i].size()),
                                         [](std::byte byte) { return byte == kUntouched; }));
       }
