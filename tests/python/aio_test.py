@@ -15,7 +15,7 @@ import threading
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from setting import MIB, Node, begin, needs  # noqa: E402
+from setting import MIB, NodeOfClass, begin, needs  # noqa: E402
 
 begin()
 needs("uvloop")
@@ -25,22 +25,10 @@ import uvloop  # noqa: E402
 from refract import aio  # noqa: E402
 
 
-class EachAioCall:
+class EachAioCall(NodeOfClass):
     """A node, and a client that reaches it in one way, in one kind of loop."""
 
-    is_tcp = False
-    shards = "1"
     new_loop = staticmethod(asyncio.new_event_loop)
-
-    @classmethod
-    def setUpClass(cls):
-        cls.node = Node("--memory-limit", "256MiB", "--server-shards", cls.shards,
-                        "--listen-address", "127.0.0.1:0")
-        cls.address = f"refract://{cls.node.tcp_address}?transport=tcp" if cls.is_tcp else cls.node.socket
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.node.__exit__()
 
     def run_with(self, work, *, erases=True):
         """`await work(client)` in a loop of its own. What the loop is told of errors fails the test."""

@@ -18,7 +18,7 @@ import unittest
 import warnings
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from setting import MIB, Node, begin, needs  # noqa: E402
+from setting import MIB, EmptyNode, begin, needs  # noqa: E402
 
 begin()
 needs("hypothesis")
@@ -88,29 +88,8 @@ class Tensor:
         return self.contiguous
 
 
-class EachWay:
-    is_tcp = False
-
-    @classmethod
-    def setUpClass(cls):
-        cls.node = Node("--memory-limit", "512MiB", "--listen-address", "127.0.0.1:0")
-        cls.address = f"refract://{cls.node.tcp_address}?transport=tcp" if cls.is_tcp else cls.node.socket
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.node.__exit__()
-
-    def setUp(self):
-        self.client = refract.connect(self.address)
-        self.addCleanup(self.client.close)
-        for key in self.client.scan():
-            self.client.erase(key)
-
-    def refused(self, error, says, call, *arguments, **options):
-        with self.assertRaises(error) as caught:
-            call(*arguments, **options)
-        self.assertIn(says, str(caught.exception))
-        return caught.exception
+class EachWay(EmptyNode):
+    memory_limit = "512MiB"
 
     def pinned(self, bytes_):
         return not self.is_tcp and bytes_ > 64

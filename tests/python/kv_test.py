@@ -15,7 +15,7 @@ import time
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from setting import MIB, Node, begin, needs  # noqa: E402
+from setting import MIB, EmptyNode, begin, needs  # noqa: E402
 
 begin()
 needs("hypothesis")
@@ -35,32 +35,8 @@ class Odd:
         raise ZeroDivisionError
 
 
-class EachKeyCall:
+class EachKeyCall(EmptyNode):
     """A node, and a client that reaches it in one way."""
-
-    is_tcp = False
-
-    @classmethod
-    def setUpClass(cls):
-        cls.node = Node("--memory-limit", "256MiB", "--server-shards", cls.shards,
-                        "--listen-address", "127.0.0.1:0")
-        cls.address = f"refract://{cls.node.tcp_address}?transport=tcp" if cls.is_tcp else cls.node.socket
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.node.__exit__()
-
-    def setUp(self):
-        self.client = refract.connect(self.address)
-        self.addCleanup(self.client.close)
-        for key in self.client.scan():
-            self.client.erase(key)
-
-    def refused(self, error, says, call, *arguments, **options):
-        with self.assertRaises(error) as caught:
-            call(*arguments, **options)
-        self.assertIn(says, str(caught.exception))
-        return caught.exception
 
     def test_each_kind_of_buffer_goes_in_and_comes_out_as_it_was(self):
         """Of lengths about a message, what is copied under the lock, and what several threads copy."""

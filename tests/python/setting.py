@@ -104,3 +104,39 @@ def until(is_so):
         if time.monotonic() > end:
             raise AssertionError("it did not come to that")
         time.sleep(0.005)
+
+
+class NodeOfClass:
+    """For test cases: a node, and its address for one way to reach it."""
+
+    is_tcp = False
+    shards = "1"
+    memory_limit = "256MiB"
+
+    @classmethod
+    def setUpClass(cls):
+        cls.node = Node("--memory-limit", cls.memory_limit, "--server-shards", cls.shards,
+                        "--listen-address", "127.0.0.1:0")
+        cls.address = f"refract://{cls.node.tcp_address}?transport=tcp" if cls.is_tcp else cls.node.socket
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.node.__exit__()
+
+
+class EmptyNode(NodeOfClass):
+    """And a client, which finds no keys."""
+
+    def setUp(self):
+        import refract  # Behind begin().
+
+        self.client = refract.connect(self.address)
+        self.addCleanup(self.client.close)
+        for key in self.client.scan():
+            self.client.erase(key)
+
+    def refused(self, error, says, call, *arguments, **options):
+        with self.assertRaises(error) as caught:
+            call(*arguments, **options)
+        self.assertIn(says, str(caught.exception))
+        return caught.exception
