@@ -2,6 +2,7 @@
 #include "tests/cluster/node_set.h"
 
 #include <fmt/format.h>
+#include <gtest/gtest.h>
 #include <signal.h>
 
 #include <filesystem>
@@ -51,6 +52,18 @@ void NodeSet::write_list(const std::string& text) const {
 
 void NodeSet::hang_up() {
   for (const auto& node : nodes_) node->process().signal(SIGHUP);
+}
+
+// A node's log says so before its server knows.
+void NodeSet::move_to(const std::string& list, uint64_t version) {
+  write_list(list);
+  hang_up();
+  for (const auto& node : nodes_) {
+    if (node->server() < 0) continue;
+    Client client = node->connect();
+    const std::string told = told_when(client, version);
+    EXPECT_TRUE(told.starts_with(std::to_string(version) + " ")) << told << "\n" << node->errors();
+  }
 }
 
 std::string told_by(Client& client) {

@@ -40,6 +40,8 @@ class NodeSet {
   void write_list(const std::string& text) const;
   // Tells all nodes to look at the file again.
   void hang_up();
+  // Both; then waits until all nodes that run tell the list, which has this version, to clients.
+  void move_to(const std::string& list, uint64_t version);
   // Starts one that has ended again, at its address and with the list that is in the file now. Its Node is
   // another one.
   void start_again(size_t index);

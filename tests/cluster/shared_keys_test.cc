@@ -54,18 +54,7 @@ class SharedKeys : public testing::Test {
   explicit SharedKeys(std::vector<std::string> arguments = {"--kv-copies", "1"})
       : nodes_({"a", "b", "c"}, {.arguments = std::move(arguments), .list = {}}) {
     for (size_t i = 0; i < nodes_.size(); ++i) EXPECT_TRUE(nodes_.node(i).is_up()) << nodes_.node(i).errors();
-    move_to(nodes_.true_list(2), 2);
-  }
-  // Returns when every node that runs tells the list.
-  void move_to(const std::string& list, uint64_t version) {
-    nodes_.write_list(list);
-    nodes_.hang_up();
-    for (size_t i = 0; i < nodes_.size(); ++i) {
-      if (nodes_.node(i).server() < 0) continue;
-      EXPECT_TRUE(becomes_true([&] {
-        return nodes_.node(i).errors().find(fmt::format("version {} replaces", version)) != std::string::npos;
-      })) << nodes_.node(i).errors();
-    }
+    nodes_.move_to(nodes_.true_list(2), 2);
   }
   [[nodiscard]] std::string all_addresses(const std::string& query = {}) const {
     std::string address = "refract://";
@@ -239,9 +228,9 @@ TEST_P(SharedKeysOver, of_a_node_that_has_moved_are_found_by_clients_of_before) 
                             "--listen-address", "127.0.0.1:0", "--kv-copies", "1", "--server-shards",
                             std::to_string(GetParam().shards)}});
   ASSERT_TRUE(moved.is_up()) << moved.errors();
-  move_to(fmt::format("version = 3\na = {}\nb = {}\nc = {}\n", nodes_.node(kA).tcp_address(),
-                      nodes_.node(kB).tcp_address(), moved.tcp_address()),
-          3);
+  nodes_.move_to(fmt::format("version = 3\na = {}\nb = {}\nc = {}\n", nodes_.node(kA).tcp_address(),
+                             nodes_.node(kB).tcp_address(), moved.tcp_address()),
+                 3);
   for (Client* one : {&client, &unused}) {
     EXPECT_TRUE(becomes_true([&] { return one->put(key_at(kC), "moved").has_value(); }))
         << one->trouble().to_string();
@@ -283,9 +272,9 @@ TEST_F(SharedKeys, are_there_for_a_new_thread_where_the_first_node_is_gone) {
 
 // Before it is asked for anything: its owner would take some keys for its own.
 TEST_F(SharedKeys, are_not_looked_for_at_a_node_that_is_another_one_than_the_list_says) {
-  move_to(fmt::format("version = 3\na = {}\nb = {}\nc = {}\n", nodes_.node(kA).tcp_address(),
-                      nodes_.node(kC).tcp_address(), nodes_.node(kB).tcp_address()),
-          3);
+  nodes_.move_to(fmt::format("version = 3\na = {}\nb = {}\nc = {}\n", nodes_.node(kA).tcp_address(),
+                             nodes_.node(kC).tcp_address(), nodes_.node(kB).tcp_address()),
+                 3);
   Client client = connect("refract://" + nodes_.node(kA).tcp_address(), kSecond_ns);
   EXPECT_TRUE(client.put(key_at(kA), "value"));
   EXPECT_EQ(client.put(key_at(kB), "value").code(), Code::kUnavailable);
@@ -294,9 +283,9 @@ TEST_F(SharedKeys, are_not_looked_for_at_a_node_that_is_another_one_than_the_lis
 
   const Node stranger({.arguments = {"--cluster-nodes", "version=9,b=h:1,d=h:2", "--cluster-self", "b",
                                      "--listen-address", "127.0.0.1:0", "--kv-copies", "1"}});
-  move_to(fmt::format("version = 4\na = {}\nb = {}\nc = {}\n", nodes_.node(kA).tcp_address(),
-                      stranger.tcp_address(), nodes_.node(kC).tcp_address()),
-          4);
+  nodes_.move_to(fmt::format("version = 4\na = {}\nb = {}\nc = {}\n", nodes_.node(kA).tcp_address(),
+                             stranger.tcp_address(), nodes_.node(kC).tcp_address()),
+                 4);
   Client next = connect("refract://" + nodes_.node(kA).tcp_address(), kSecond_ns);
   EXPECT_EQ(next.put(key_at(kB), "value").code(), Code::kUnavailable);
   EXPECT_NE(next.trouble().what.find("belongs to b and d, and this client began with a, b and c"),

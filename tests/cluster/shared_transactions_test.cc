@@ -28,6 +28,7 @@
 #include "refract/base/units.h"
 #include "refract/client/client.h"
 #include "refract/cluster/routing.h"
+#include "refract/fabric/tcp/listen.h"
 #include "refract/node/observe/watcher.h"
 
 namespace refract::test::shared_transactions_test {
@@ -70,14 +71,7 @@ class SharedTransactions : public testing::Test {
   explicit SharedTransactions(const Way& way = {})
       : query_(way.query), nodes_({"a", "b", "c"}, {.arguments = flags(way), .list = {}}) {
     for (size_t i = 0; i < kNodes; ++i) EXPECT_TRUE(nodes_.node(i).is_up()) << nodes_.node(i).errors();
-    nodes_.write_list(nodes_.true_list(2));
-    nodes_.hang_up();
-    for (size_t i = 0; i < kNodes; ++i) expect_list(i);
-  }
-  void expect_list(size_t node) {
-    EXPECT_TRUE(becomes_true([&] {
-      return nodes_.node(node).errors().find("version 2 replaces") != std::string::npos;
-    })) << nodes_.node(node).errors();
+    nodes_.move_to(nodes_.true_list(2), 2);
   }
   [[nodiscard]] std::vector<std::string> flags(const Way& way) const {
     const std::string secret = folder_.path() + "/secret";
@@ -253,6 +247,26 @@ TEST_P(SharedTransactionsOver, change_keys_of_three_nodes_at_one_moment_or_none)
 
   // Nothing is held afterwards: plain writes need not wait.
   for (const std::string& key : keys) ASSERT_TRUE(client.put(key, "plain")) << key;
+}
+
+// It has the time of the transaction, half of which goes to an address at which nothing answers.
+TEST_F(SharedTransactions, find_a_node_that_has_moved_within_their_time) {
+  const auto mute = needed(fabric::tcp::listen("127.0.0.1:0"));
+  const std::string other = needed(fabric::tcp::bound_address(mute.get()));
+  nodes_.move_to(fmt::format("version = 3\na = {}\nb = {}\nc = {}\n", nodes_.node(0).tcp_address(), other,
+                             nodes_.node(2).tcp_address()),
+                 3);
+  Client client = needed(Client::connect(
+      fmt::format("refract://{}?transport=tcp", nodes_.node(0).tcp_address()), {.timeout_ns = kPatience_ns}));
+  ASSERT_TRUE(client.put(key_at(0, "known"), "x")) << client.trouble().to_string();
+  nodes_.move_to(nodes_.true_list(4), 4);
+  const auto put_both = [](Transaction& t) -> Result<> {
+    if (auto put = t.put(key_at(0, "moved"), "1"); !put) return put;
+    return t.put(key_at(1, "moved"), "1");
+  };
+  const uint64_t begun_ns = system_clock().now_ns();
+  EXPECT_TRUE(client.transaction(put_both, {.timeout_ns = 4 * kSecond_ns})) << client.trouble().to_string();
+  EXPECT_GE(system_clock().now_ns() - begun_ns, kSecond_ns) << "nothing was in the way";
 }
 
 TEST_P(SharedTransactionsOver, stand_on_entries_that_expire_at_other_nodes) {

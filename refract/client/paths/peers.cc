@@ -130,9 +130,10 @@ Task<> Peers::know_nodes() {
   if (!are_spread()) co_await find_out();
 }
 
-Task<> Peers::find_node_of(kv::HashedKey key) {
+Task<> Peers::find_node_of(kv::HashedKey key, uint64_t deadline_ns) {
   if (guard_.is_child() || nodes_[node_of({.key = key})]->is_known()) co_return;
-  Patience patience;
+  const uint64_t timeout_ns = shard_.refresh_now() + settings_.options.timeout_ns;
+  Patience patience{.deadline_ns = std::min(deadline_ns, timeout_ns)};
   (void)co_await await_server({.key = key}, patience);
 }
 

@@ -96,8 +96,8 @@ class Peers final : public Link::Watcher {
   [[nodiscard]] runtime::Task<> find_out();
   // The same, unless the keys are known to be shared out.
   [[nodiscard]] runtime::Task<> know_nodes();
-  // The same of the node that has this key.
-  [[nodiscard]] runtime::Task<> find_node_of(kv::HashedKey key);
+  // The same of the node that has this key, until then at most.
+  [[nodiscard]] runtime::Task<> find_node_of(kv::HashedKey key, uint64_t deadline_ns = kForever_ns);
   // For those that must know each node's shards. False: one of them cannot be reached; trouble() says which.
   [[nodiscard]] runtime::Task<bool> find_all();
 

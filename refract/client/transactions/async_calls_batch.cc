@@ -115,7 +115,7 @@ Task<Result<>> AsyncCalls::change(kv::RpcBatch& batch, txn::Effort& effort, Requ
   // Which shards there are is known from the first connection on.
   co_await peers_.know_nodes();
   const std::vector<Bytes> keys = keys_of_nodes(peers_, batch);
-  for (const Bytes one : keys) co_await peers_.find_node_of({one});
+  for (const Bytes one : keys) co_await peers_.find_node_of({one}, effort.deadline_ns);
   if (!are_together(peers_, batch)) {
     batch.failed = batch.conditions.size() + batch.writes.size();
     // An identity is an owner's, and here are several.
