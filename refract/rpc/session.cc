@@ -145,6 +145,7 @@ uint64_t Session::send(const Call& call, Token waiter) noexcept {
   if (endpoint_.channel->post({&request, 1}) == 0) return 0;
   first_free_ = slot.next_free;
   slot.state = SlotState::kSent;
+  slot.method = call.method;
   slot.waiter = waiter;
   ++counts_.calls;
   return id;
@@ -255,12 +256,20 @@ Task<OpResult> Session::call(Call call, uint64_t deadline_ns) {
   co_return result;
 }
 
-void Session::settle(Slot& slot, const OpResult& result) noexcept {
-  if (slot.state == SlotState::kAbandoned) {
-    release(slot);
-    wake_first();
-    return;
+// Where the channel has no room for the call that closes, the peer finds out by itself.
+void Session::settle_abandoned(Slot& slot, const OpResult& result) noexcept {
+  const uint16_t method = slot.method;
+  release(slot);
+  if (late_replies_ != nullptr && result.code == Code::kOk) {
+    const std::optional<Call> closing = late_replies_->close_late(method, result);
+    const uint64_t id = closing ? send(*closing, 0) : 0;
+    if (id != 0) (void)finish(id);
   }
+  wake_first();
+}
+
+void Session::settle(Slot& slot, const OpResult& result) noexcept {
+  if (slot.state == SlotState::kAbandoned) return settle_abandoned(slot, result);
   if (slot.taker != nullptr) {
     ReplyTaker& taker = *slot.taker;
     const uint32_t place = slot.place;

@@ -29,6 +29,7 @@
 #include <coroutine>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -68,6 +69,18 @@ class AfterReplies {
 
  protected:
   ~AfterReplies() = default;
+};
+
+// What a reply has opened at the peer whose caller gave up before it came: it would stay open.
+class LateReplies {
+ public:
+  // Inside the poll that brings the reply, whose bytes are valid during the call only. The call that closes
+  // what is open, whose bytes are valid until the next time; nothing: nothing is.
+  [[nodiscard]] virtual std::optional<Call> close_late(uint16_t method,
+                                                       const runtime::OpResult& reply) noexcept = 0;
+
+ protected:
+  ~LateReplies() = default;
 };
 
 // What a caller does while its call is on the way.
@@ -120,6 +133,10 @@ class Session final : public fabric::Receiver {
   [[nodiscard]] bool is_among_replies() const noexcept { return is_among_replies_; }
   // REQUIRES: is_among_replies(); there is no other such request until it is called.
   void call_after_replies(AfterReplies& listener) noexcept { after_replies_ = &listener; }
+  // Is told of each late reply that says kOk, before others get its credit. Null: none is. Outlives the
+  // session, or is taken back.
+  void close_late_by(LateReplies* listener) noexcept { late_replies_ = listener; }
+  [[nodiscard]] const LateReplies* closes_late() const noexcept { return late_replies_; }
   // How long a call's head and tail together may be; a reply's likewise.
   [[nodiscard]] size_t payload_bytes_max() const noexcept;
 
@@ -158,6 +175,7 @@ class Session final : public fabric::Receiver {
     std::span<const std::byte> bytes = {};
     uint32_t place = 0;  // Of the taker's.
     Code code = Code::kOk;
+    uint16_t method = 0;
     SlotState state = SlotState::kFree;
     bool answered = false;
   };
@@ -173,6 +191,7 @@ class Session final : public fabric::Receiver {
   // True: the reply came within some microseconds, with no turn of the shard.
   [[nodiscard]] bool came_at_once(uint64_t id) noexcept;
   void settle(Slot& slot, const runtime::OpResult& result) noexcept;
+  void settle_abandoned(Slot& slot, const runtime::OpResult& result) noexcept;
   void take_replies(std::span<const fabric::Completion> messages) noexcept;
   [[nodiscard]] bool take_reply(std::span<const std::byte> message) noexcept;
   void end() noexcept;
@@ -184,6 +203,7 @@ class Session final : public fabric::Receiver {
   bool reopens_ = false;
   bool is_among_replies_ = false;
   AfterReplies* after_replies_ = nullptr;
+  LateReplies* late_replies_ = nullptr;
   uint64_t opened_ns_ = 0;
   std::vector<Slot> slots_;
   uint32_t first_free_ = 0;  // An index; slots_.size() when there is no credit.

@@ -249,6 +249,38 @@ TEST_F(SessionTest, a_late_reply_is_recognised_and_gives_its_credit_back) {
   EXPECT_EQ(session->call_and_wait({.method = kEcho}, kForever_ns).code, Code::kOk);
 }
 
+// The credits of late replies go to what closes, before those who wait for one.
+TEST_F(SessionTest, what_late_replies_have_opened_is_closed) {
+  class Closer final : public LateReplies {
+   public:
+    std::optional<Call> close_late(uint16_t method, const OpResult& reply) noexcept override {
+      opened.push_back(std::to_string(method) + " " + text_of(reply.bytes));
+      if (method != kHold) return std::nullopt;
+      return Call{.method = kEcho, .head = bytes_of(opened.back())};
+    }
+    std::vector<std::string> opened;
+  };
+  Closer closer;
+  const auto session = connected(/*credits=*/2);
+  session->close_late_by(&closer);
+  service_.keep_order = true;
+  std::vector<std::string> replies;
+  std::vector<Code> codes;
+  for (int i = 0; i < 2; ++i) (void)session->finish(session->start({.method = kHold}));
+  shard_.spawn(echo(*session, "waiting", kForever_ns, &replies, &codes));
+  ASSERT_TRUE(run_until([&] { return service_.held.size() == 2; }));
+  service_.answer_held("open");
+  ASSERT_TRUE(run_until([&] { return codes.size() == 1 && closer.opened.size() == 4; }));
+  EXPECT_EQ(closer.opened, (std::vector<std::string>{"2 open", "2 open", "1 2 open", "1 2 open"}));
+  EXPECT_EQ(service_.order, (std::vector<std::string>{"", "", "2 open", "2 open", "waiting"}));
+  // Refusals open nothing; nor does the end of the channel.
+  (void)session->finish(session->start({.method = kRefuse}));
+  (void)session->finish(session->start({.method = kHold}));
+  ASSERT_TRUE(run_until([&] { return service_.held.size() == 1; }));
+  finish(*session);
+  EXPECT_EQ(closer.opened.size(), 4u);
+}
+
 TEST_F(SessionTest, a_dropped_caller_leaves_the_line_and_the_others_go_on) {
   const auto session = connected(/*credits=*/1);
   std::vector<OpResult> results;

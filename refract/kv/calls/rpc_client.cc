@@ -27,9 +27,12 @@ RpcClient::RpcClient(rpc::Session& session, runtime::Shard& shard, const RpcClie
       pulled_(shard, wire::kUploadsPerSession / 2) {
   REFRACT_CHECK(body_bytes_max_ >= wire::kBodyBytesMin && options.pipeline > 0);
   batcher_ = std::make_unique<CallBatcher>(*this);
+  session_.close_late_by(this);
 }
 
-RpcClient::~RpcClient() = default;
+RpcClient::~RpcClient() {
+  if (session_.closes_late() == this) session_.close_late_by(nullptr);
+}
 
 uint64_t RpcClient::deadline_or_default(uint64_t deadline_ns) const noexcept {
   return deadline_ns != 0 ? deadline_ns : shard_.now_ns() + options_.timeout_ns;

@@ -23,6 +23,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -55,9 +56,9 @@ struct RpcClientOptions {
   uint64_t pull_bytes_min = 0;  // Shorter ones travel in pieces all the same.
 };
 
-class RpcClient {
+class RpcClient final : private rpc::LateReplies {
  public:
-  // Both outlive the client.
+  // Both outlive the client. Of several clients of one session the latest closes what late replies open.
   RpcClient(rpc::Session& session, runtime::Shard& shard, const RpcClientOptions& options = {});
   RpcClient(const RpcClient&) = delete;
   RpcClient& operator=(const RpcClient&) = delete;
@@ -131,6 +132,10 @@ class RpcClient {
   void retire() noexcept { calls_watch_ = {}; }
 
  private:
+  // Of uploads and views: a session has few places for them.
+  [[nodiscard]] std::optional<rpc::Call> close_late(uint16_t method,
+                                                    const runtime::OpResult& reply) noexcept override;
+
   class StagedPlace;
   class StagedBatch;
   class OpenHandle;
@@ -222,6 +227,7 @@ class RpcClient {
   TimedCall* last_call_ = nullptr;
   runtime::Task<> calls_watch_;
   size_t attempt_count_ = 0;  // Under way.
+  wire::Handle late_{};       // What close_late() closes.
   std::unique_ptr<CallBatcher> batcher_;
 };
 

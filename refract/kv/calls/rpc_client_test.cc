@@ -157,6 +157,36 @@ TEST_P(RpcClientTest, a_client_that_vanishes_in_the_middle_of_large_operations_l
   EXPECT_TRUE(served.is_sound());
 }
 
+// One that is dropped while the answer that opens something is on its way: a session has sixteen places.
+TEST_P(RpcClientTest, operations_that_are_dropped_at_any_moment_keep_no_place_of_their_session) {
+  const std::string large = patterned(2 * kMiB);
+  ASSERT_TRUE(put("large", large).has_value());
+  const auto open = [&] {
+    const Result<wire::StatReply> stat = served.wait(peer.client->stat());
+    return stat ? stat->uploads + stat->views : UINT64_MAX;
+  };
+  const auto list = [](RpcClient& by) -> runtime::Task<> { (void)co_await by.scan(0, 1 << 20); };
+  for (int i = 0; i < 200; ++i) {
+    ASSERT_TRUE(put(std::to_string(i) + std::string(200, 'k'), "value").has_value());
+  }
+  for (int turns = 0; turns < 60; ++turns) {
+    std::string value;
+    StringSink sink(value);
+    auto writing = peer.client->put(bytes_of("other"), bytes_of(large));
+    auto reading = peer.client->get(bytes_of("large"), sink);
+    auto scanning = list(*peer.client);
+    if (turns % 3 == 0) writing.start();
+    if (turns % 3 == 1) reading.start();
+    if (turns % 3 == 2) scanning.start();
+    for (int i = 0; i < turns / 3; ++i) (void)served.shard.poll_once();
+    // One-sided requests use the caller's memory: their session ends with it.
+    if (peer.session->state() != rpc::Session::State::kOpen) peer = served.connect();
+  }
+  ASSERT_TRUE(served.run_until([&] { return served.shard.gate().count() == 0; }));
+  EXPECT_EQ(open(), 0u);
+  EXPECT_EQ(get("large").value, large);
+}
+
 TEST_P(RpcClientTest, many_long_operations_share_a_session_that_holds_only_some_of_them) {
   const std::string large = patterned(6 * body_bytes_max());
   std::vector<std::string> keys;
