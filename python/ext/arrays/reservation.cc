@@ -17,6 +17,7 @@ namespace {
 struct ReservationObject {
   PyObject_HEAD SharedReservation memory;  // Null: let go of.
   py::object hold;
+  bool is_a_base;  // An array may refer to this object, without a view.
 };
 
 PyTypeObject* g_reservation_type = nullptr;
@@ -62,7 +63,7 @@ PyObject* resize(PyObject* self, PyObject* size) {
 PyObject* release(PyObject* self, PyObject* /*none*/) {
   ReservationObject& object = object_of(self);
   object.memory = nullptr;
-  object.hold = py::object();
+  if (!object.is_a_base) object.hold = py::object();
   return Py_NewRef(Py_None);
 }
 
@@ -79,6 +80,7 @@ int export_to(PyObject* self, Py_buffer* view, int flags) {
   const PyObject* const none = guarded([&]() -> PyObject* {
     const auto bytes = memory_of(self)->bytes();
     result = fill_view(view, object_of(self).hold, bytes, flags);
+    if (result == 0 && is_for_ndarray(flags)) object_of(self).is_a_base = true;
     return nullptr;
   });
   (void)none;
