@@ -351,7 +351,9 @@ constexpr const char* kClientText =
     "has\n"
     "ended, also where nothing awaits it any more: a long one is put to its end, or to the client's "
     "timeout. One\n"
-    "that get_into() or get_many_into() fills is let go of at once, and is not written any more.\n\n"
+    "that get_into() or get_many_into() fills is not written any more when the caller is told, for which it "
+    "may\n"
+    "wait a twentieth of a second while a long value is just coming.\n\n"
     "It is good in the loop that connected it, and for the thread of that; elsewhere a call raises\n"
     "InvalidArgument, and Forked in a child of the process.";
 
