@@ -66,10 +66,7 @@ int Buffer::export_to(PyObject* self, Py_buffer* view, int flags) noexcept {
     auto& buffer = py::cast<Buffer&>(py::handle(self));
     const auto bytes = buffer.bytes();
     const int result = fill_view(view, buffer.hold_, bytes, flags);
-    // So asks numpy.ndarray(buffer=...), which then refers to this object, and ends its view.
-    constexpr int kOfNumpy = PyBUF_ANY_CONTIGUOUS;
-    if (result == 0 && (flags & kOfNumpy) == kOfNumpy && (flags & PyBUF_FORMAT) == 0)
-      buffer.is_a_base_ = true;
+    if (result == 0 && is_for_ndarray(flags)) buffer.is_a_base_ = true;
     return result;
   } catch (py::error_already_set& error) {
     error.restore();

@@ -2,12 +2,14 @@
 #include "python/ext/creation.h"
 
 #include <cstring>
+#include <memory>
 #include <utility>
 
 #include "python/ext/arguments.h"
 #include "python/ext/buffer.h"
 #include "python/ext/errors.h"
 #include "python/ext/gil.h"
+#include "python/ext/hold.h"
 
 namespace refract::python {
 
@@ -21,9 +23,14 @@ std::byte g_nothing{};
 }  // namespace
 
 Creation::Creation(const SharedLink& link, NewObject made, std::string metadata)
-    : link_(link), made_(std::move(made)), id_(made_->id()), birth_(made_->birth()), body_(made_->body()) {
-  if (!metadata.empty()) std::memcpy(made_->metadata().data(), metadata.data(), metadata.size());
+    : link_(link),
+      memory_(std::make_shared<Memory>(std::move(made), nullptr)),
+      id_(memory_->made.id()),
+      birth_(memory_->made.birth()),
+      body_(memory_->made.body()) {
+  if (!metadata.empty()) std::memcpy(memory_->made.metadata().data(), metadata.data(), metadata.size());
   if (body_.empty()) body_ = {&g_nothing, 0};
+  hold_ = make_writable_hold(memory_, body_);
   link->creations.push_back(this);
 }
 
@@ -31,13 +38,25 @@ Creation::~Creation() {
   // Held to the end of this, if it is there.
   SharedLink link = link_.lock();
   if (link != nullptr) std::erase(link->creations, this);
-  if (!made_) return;
+  if (memory_ == nullptr) return;
+  // Nothing refers to this any more, but views may to the hold.
+  is_a_base_ = false;
+  const bool stays = is_seen();
+  hold_ = py::object();
   // Says so to the node, which may take a moment.
   (void)without_gil([&] {
-    made_.reset();
+    if (stays && state_ == State::kOpen && process_ == ::getpid()) {
+      memory_->made.keep_memory();
+      (void)memory_->made.abandon();
+    }
+    memory_.reset();
     link.reset();
     return true;
   });
+}
+
+bool Creation::is_seen() const noexcept {
+  return is_a_base_ || (hold_ && Py_REFCNT(hold_.ptr()) > 1);
 }
 
 std::span<std::byte> Creation::body() const {
@@ -69,7 +88,7 @@ void Creation::filled(uint64_t bytes) {
   const SharedLink link = begin("filled()");
   Report trouble{Code::kOk, "", ""};
   const Code code = without_gil([&] {
-    const Code told = made_->filled(bytes);
+    const Code told = memory_->made.filled(bytes);
     if (told != Code::kOk) trouble = link->objects.trouble();
     return told;
   });
@@ -80,10 +99,10 @@ void Creation::filled(uint64_t bytes) {
 
 py::object Creation::seal() {
   const SharedLink link = begin("seal()");
-  if (exports_ > 0) made_->keep_memory();
+  if (is_seen()) memory_->made.keep_memory();
   Report trouble{Code::kOk, "", ""};
   Result<Object> object = without_gil([&] {
-    auto sealed = made_->seal();
+    auto sealed = memory_->made.seal();
     if (!sealed) trouble = link->objects.trouble();
     return sealed;
   });
@@ -92,38 +111,38 @@ py::object Creation::seal() {
                             code == Code::kDeadlineExceeded || code == Code::kNoSpace;
   state_ = may_go_again ? State::kOpen : State::kSealed;
   if (code != Code::kOk) {
-    if (!may_go_again) drop_when_unseen();
+    if (!may_go_again) let_go();
     raise(explain(code, "seal of " + shown(id_), trouble));
   }
   auto held = std::make_shared<const Object>(std::move(*object));
-  if (held->is_copy() && exports_ > 0) sealed_ = held;
-  drop_when_unseen();
+  if (held->is_copy() && is_seen()) memory_->sealed = held;
+  let_go();
   return py::cast(std::make_unique<ObjectBuffer>(held));
 }
 
 void Creation::abandon() {
   const SharedLink link = begin("abort()");
-  if (exports_ > 0) made_->keep_memory();
-  (void)without_gil([&] { return made_->abandon(); });
+  if (is_seen()) memory_->made.keep_memory();
+  (void)without_gil([&] { return memory_->made.abandon(); });
   state_ = State::kAborted;
-  drop_when_unseen();
+  let_go();
 }
 
 bool Creation::end_with_client() noexcept {
   if (state_ != State::kOpen || process_ != ::getpid()) return true;
   state_ = State::kBusy;
-  if (exports_ > 0) made_->keep_memory();
+  if (is_seen()) memory_->made.keep_memory();
   // Over a network the node would wait some seconds for a creator that has gone.
-  const Code code = without_gil([&] { return made_->abandon(); });
+  const Code code = without_gil([&] { return memory_->made.abandon(); });
   state_ = State::kClosed;
-  drop_when_unseen();
+  let_go();
   return code != Code::kUnavailable && code != Code::kDeadlineExceeded;
 }
 
-void Creation::drop_when_unseen() noexcept {
-  if (exports_ > 0 || state_ == State::kOpen || state_ == State::kBusy) return;
-  made_.reset();  // It has ended, so that this waits for nothing.
-  sealed_.reset();
+void Creation::let_go() noexcept {
+  if (is_a_base_) return;
+  hold_ = py::object();
+  memory_.reset();  // It has ended, so that this waits for nothing.
 }
 
 int Creation::export_to(PyObject* self, Py_buffer* view, int flags) noexcept {
@@ -131,9 +150,8 @@ int Creation::export_to(PyObject* self, Py_buffer* view, int flags) noexcept {
   try {
     auto& creation = py::cast<Creation&>(py::handle(self));
     const auto body = creation.body();
-    const int result = PyBuffer_FillInfo(view, self, body.data(), static_cast<Py_ssize_t>(body.size()),
-                                         /*readonly=*/0, flags);
-    if (result == 0) ++creation.exports_;
+    const int result = fill_view(view, creation.hold_, body, flags);
+    if (result == 0 && is_for_ndarray(flags)) creation.is_a_base_ = true;
     return result;
   } catch (py::error_already_set& error) {
     error.restore();
@@ -144,11 +162,8 @@ int Creation::export_to(PyObject* self, Py_buffer* view, int flags) noexcept {
   return -1;
 }
 
-void Creation::end_export(PyObject* self, Py_buffer* /*view*/) noexcept {
-  auto& creation = py::cast<Creation&>(py::handle(self));
-  --creation.exports_;
-  creation.drop_when_unseen();
-}
+// Views refer to the hold; but numpy looks whether this is here (hold.cc).
+void Creation::end_export(PyObject* /*self*/, Py_buffer* /*view*/) noexcept {}
 
 void add_creation(py::module_& module) {
   const py::custom_type_setup slots([](PyHeapTypeObject* type) {

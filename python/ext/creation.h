@@ -2,7 +2,8 @@
 // An object that is being made: a writable buffer, which becomes an object by seal().
 //
 // The memory that is filled is used for other objects afterwards, so it stays where it is as long as a view
-// of it is left: what such a view writes after the seal changes nothing.
+// of it is left: what such a view writes after the seal changes nothing. Views refer to a Hold (hold.h), as
+// those of a Buffer do.
 //
 // Threads: the GIL is held; calls that wait let go of it, and meanwhile all others are refused.
 #pragma once
@@ -12,7 +13,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
 
@@ -46,16 +46,25 @@ class Creation {
 
   // Raises where it is not open to calls. Then it is busy until state_ is set.
   [[nodiscard]] SharedLink begin(const char* call);
-  void drop_when_unseen() noexcept;
+  // Whether anything may write to the memory still.
+  [[nodiscard]] bool is_seen() const noexcept;
+  // Lets go of the memory, which has ended: now, with the last view, or with this where an array refers to
+  // it.
+  void let_go() noexcept;
+
+  struct Memory {
+    NewObject made;
+    std::shared_ptr<const Object> sealed;  // Where the memory is the sealed object's.
+  };
 
   std::weak_ptr<ObjectsLink> link_;
-  std::optional<NewObject> made_;
-  std::shared_ptr<const Object> sealed_;  // Where the views' memory is the sealed object's.
+  std::shared_ptr<Memory> memory_;  // Null: let go of. Of the hold, too.
+  pybind11::object hold_;
   std::string id_;
   uint64_t birth_;
   std::span<std::byte> body_;
   State state_ = State::kOpen;
-  Py_ssize_t exports_ = 0;
+  bool is_a_base_ = false;  // An array may refer to this, without a view.
   pid_t process_ = ::getpid();
 };
 

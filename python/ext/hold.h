@@ -38,6 +38,12 @@ struct HoldObject {
 [[nodiscard]] int fill_view(Py_buffer* view, const pybind11::object& hold, std::span<const std::byte> part,
                             int flags) noexcept;
 
+// Whether so asks numpy.ndarray(buffer=...), which then refers to the object that it asked, and ends its
+// view: what that holds must stay as long as the object itself.
+[[nodiscard]] constexpr bool is_for_ndarray(int flags) noexcept {
+  return (flags & PyBUF_ANY_CONTIGUOUS) == PyBUF_ANY_CONTIGUOUS && (flags & PyBUF_FORMAT) == 0;
+}
+
 // Some fresh memory, where a cache line begins; null: there is none.
 [[nodiscard]] std::shared_ptr<std::byte> fresh_memory(size_t bytes) noexcept;
 

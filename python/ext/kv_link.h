@@ -18,6 +18,7 @@
 #include "python/ext/kv_arguments.h"
 #include "python/ext/requests/kv_requests.h"
 #include "python/ext/requests/kv_requests_many.h"
+#include "python/ext/requests/kv_requests_views.h"
 #include "python/ext/waiting.h"
 
 #include "refract/client/client.h"
@@ -65,17 +66,22 @@ T asked(PyObject* self, const char* name, PyObject* about, uint64_t timeout_ms, 
   return std::move(*outcome.result);
 }
 
-// A whole call: kv_requests.h. What was raised is set.
+// What a request (kv_requests.h) comes to. Raises.
+template <typename Request>
+PyObject* outcome_of(const SharedKv& held, Request& request) {
+  const Report trouble = waited(held.get(), request.timeout_ms, [&] {
+    request.ask(held->client);
+    return request.has_failed() ? held->client.trouble() : Report{Code::kOk, "", ""};
+  });
+  return request.outcome(trouble);
+}
+
+// A whole call. What was raised is set.
 template <typename Request>
 PyObject* asked_for(PyObject* self, const Arguments& given) {
   return guarded([&] {
     Request request(given);
-    const SharedKv held = link_of(self, Request::kName);
-    const Report trouble = waited(held.get(), request.timeout_ms, [&] {
-      request.ask(held->client);
-      return request.has_failed() ? held->client.trouble() : Report{Code::kOk, "", ""};
-    });
-    return request.outcome(trouble);
+    return outcome_of(SharedKv(link_of(self, Request::kName)), request);
   });
 }
 
@@ -85,32 +91,6 @@ template <auto kFunction>
   return std::bit_cast<PyCFunction>(kFunction);
 }
 
-// A value as it was at one moment: held in the node's memory, or a copy.
-class Viewed {
- public:
-  explicit Viewed(View&& view) noexcept : view_(std::move(view)) {}
-  Viewed(std::shared_ptr<const std::byte> copy, const Got& got) noexcept
-      : copy_(std::move(copy)), got_(got) {}
-
-  [[nodiscard]] std::span<const std::byte> bytes() const noexcept {
-    return copy_ == nullptr ? view_.bytes() : std::span{copy_.get(), got_.value_bytes};
-  }
-  [[nodiscard]] uint64_t version() const noexcept {
-    return copy_ == nullptr ? view_.version() : got_.version;
-  }
-  [[nodiscard]] bool is_copy() const noexcept { return copy_ != nullptr || view_.is_copy(); }
-  // What keeps the bytes, which may lie elsewhere then.
-  struct Kept {
-    std::shared_ptr<const void> keep;
-    std::span<const std::byte> bytes;
-  };
-  [[nodiscard]] Kept keep() &&;
-
- private:
-  View view_;
-  std::shared_ptr<const std::byte> copy_;
-  Got got_;
-};
 // Nothing: there is no such entry. Raises what else a call comes to. Where the pins of this thread are used
 // up it is a copy.
 [[nodiscard]] std::optional<Viewed> viewed(PyObject* self, const char* name, PyObject* key,
@@ -153,6 +133,7 @@ void add_kv(pybind11::module_& module);
 void add_scan(pybind11::module_& module);
 void add_transaction(pybind11::module_& module);
 void add_building(pybind11::module_& module);
+void add_reservation(pybind11::module_& module);
 // A type of these slots, made by nothing but the module's functions; the other one is among its names, too.
 [[nodiscard]] PyTypeObject* make_type(pybind11::module_& module, PyType_Spec& spec);
 PyTypeObject* add_type(pybind11::module_& module, PyType_Spec& spec);

@@ -4,7 +4,9 @@
 import asyncio
 import builtins
 import os
+from abc import ABCMeta
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager
 from types import TracebackType
 from typing import Any, NoReturn, TypeAlias, TypeVar, final, overload
 
@@ -363,6 +365,21 @@ class AioTransaction:
     def add(self, key: Key, addend: int = 1) -> Awaitable[None]: ...
     def validate(self) -> Coroutine[Any, Any, None]: ...
 
+# Awaited, or entered: `async with`.
+class _Entered(Coroutine[Any, Any, _T], AbstractAsyncContextManager[_T], metaclass=ABCMeta): ...
+
+@final
+class AioBuild:
+    @property
+    def version(self) -> int | None: ...
+    def __aenter__(self) -> Awaitable[Array]: ...
+    def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> Awaitable[bool]: ...
+
 @final
 class AioClient:
     @overload
@@ -413,6 +430,45 @@ class AioClient:
     def exists_many(
         self, keys: Iterable[Key], *, timeout: float | None = None
     ) -> Coroutine[Any, Any, list[bool | Error]]: ...
+    @overload
+    def view(self, key: Key, *, timeout: float | None = None) -> _Entered[View]: ...
+    @overload
+    def view(self, key: Key, default: _T, *, timeout: float | None = None) -> Coroutine[Any, Any, View | _T]: ...
+    def get_into(
+        self, key: Key, buffer: Target, *, timeout: float | None = None
+    ) -> Coroutine[Any, Any, int]: ...
+    def get_many_into(
+        self, keys: Iterable[Key], buffers: Iterable[Target], *, timeout: float | None = None
+    ) -> Coroutine[Any, Any, list[int | Error | None]]: ...
+    def array(
+        self, key: Key, default: object = ..., *, timeout: float | None = None
+    ) -> Coroutine[Any, Any, Array]: ...
+    def put_array(
+        self,
+        key: Key,
+        array: Array,
+        *,
+        ttl: float | None = None,
+        if_absent: bool = False,
+        if_version: int | None = None,
+        timeout: float | None = None,
+    ) -> Coroutine[Any, Any, int]: ...
+    def build(
+        self,
+        key: Key,
+        shape: int | Iterable[int],
+        dtype: Any = None,
+        *,
+        order: str = "C",
+        ttl: float | None = None,
+        if_absent: bool = False,
+        if_version: int | None = None,
+        timeout: float | None = None,
+    ) -> AioBuild: ...
+    def reserve(self, size: int) -> _Entered[Reservation]: ...
+    def prefix_exists(
+        self, keys: Iterable[Key], *, timeout: float | None = None
+    ) -> Coroutine[Any, Any, int]: ...
     def transaction(
         self,
         body: Callable[[AioTransaction], Awaitable[_T]],

@@ -20,13 +20,18 @@
                 t.add("bob", 10)
 
             await client.transaction(move)
+            async with client.build("frame", (1080, 1920), "u1") as a:   # Put at the end of the block.
+                a[...] = 0
+            frame = await client.array("frame")             # numpy, read-only, in the node's memory.
+            await client.get_into("frame", bytearray(frame.nbytes + 4096))
             async with asyncio.timeout(0.1):                # Ends the call, and leaves its outcome unknown.
                 await client.put("a", b"1")
 
     asyncio.run(main())
 
-There is no thread behind it: the event loop watches one descriptor, and a client that rests costs nothing. A
-get from the node's memory is there at once. Each loop has clients of its own, also that of another thread.
+There is no thread behind it: the event loop watches one descriptor, and a client that rests costs nothing.
+What is read from the node's memory is there at once. Each loop has clients of its own, also that of another
+thread.
 
     from refract import aio                                 # The same module.
 """
@@ -38,11 +43,12 @@ import os
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from refract._refract import AioBuild as Build
 from refract._refract import AioClient as Client
 from refract._refract import AioTransaction as Transaction
 from refract._refract import InvalidArgument, aio_begin_transaction, aio_connect, aio_scan_page
 
-__all__ = ["Call", "Client", "Scan", "Transaction", "connect"]
+__all__ = ["Build", "Call", "Client", "Scan", "Transaction", "connect"]
 
 _T = TypeVar("_T")
 
@@ -53,7 +59,8 @@ else:
 
 
 class Call(_Future):
-    """A call that is under way: an asyncio.Future whose cancel() ends it, at once.
+    """A call that is under way: an asyncio.Future whose cancel() ends it, at once; or, where the value of a
+    get_into() is just coming, within a twentieth of a second.
 
     It is a coroutine, too, as far as asyncio.create_task() is concerned.
     """
@@ -61,13 +68,19 @@ class Call(_Future):
     _turns: Any = None
     _number = 0
     _steps: Any = None
+    _message: Any = None
 
     def cancel(self, msg: Any = None) -> bool:
         """Ends the call. What it had sent may be done or not. False: it was over."""
-        if not super().cancel(msg):
+        if self.done():
             return False
-        self._turns.drop(self._number)
+        if self._turns.drop(self._number):
+            return super().cancel(msg)
+        self._message = msg
         return True
+
+    def _cancel_now(self) -> None:
+        super().cancel(self._message)
 
     def send(self, value: Any) -> Any:
         """As of a coroutine."""
@@ -77,7 +90,7 @@ class Call(_Future):
 
     def throw(self, *error: Any) -> Any:
         """As of a coroutine: ends the call."""
-        self.cancel()
+        self.close()
         if self._steps is None:
             self._steps = self.__await__()
         return self._steps.throw(*error)
@@ -85,6 +98,15 @@ class Call(_Future):
     def close(self) -> None:
         """As of a coroutine: ends the call."""
         self.cancel()
+        self._turns.finish(self._number)
+
+    async def __aenter__(self) -> Any:
+        """Of a call whose outcome is good for `with`: `async with client.view(key) as v`."""
+        return (await self).__enter__()
+
+    async def __aexit__(self, *error: Any) -> Any:
+        """The end of what it gave."""
+        return self.result().__exit__(*error)
 
 
 async def connect(

@@ -4,8 +4,10 @@
 #include <new>
 #include <utility>
 
+#include "refract/base/units.h"
 #include "refract/client/answers.h"
 #include "refract/client/async_calls.h"
+#include "refract/client/reservation_shelf.h"
 #include "refract/kv/calls/rpc_client_attempts.h"
 
 namespace refract {
@@ -18,6 +20,13 @@ using client::needs_identity;
 using client::Room;
 using client::take;
 using runtime::Task;
+
+namespace {
+
+// Values that are shorter are whole in the message that has their first bytes.
+constexpr uint64_t kInOneMessage = 16 * kKiB;
+
+}  // namespace
 
 namespace client {
 
@@ -74,8 +83,21 @@ Task<Reported<std::unique_ptr<AsyncClient>>> AsyncClient::connect(runtime::Shard
   co_return std::unique_ptr<AsyncClient>(new AsyncClient(std::move(calls)));
 }
 
-AsyncClient::AsyncClient(std::unique_ptr<AsyncCalls> calls) noexcept : calls_(std::move(calls)) {}
-AsyncClient::~AsyncClient() = default;
+AsyncClient::AsyncClient(std::unique_ptr<AsyncCalls> calls)
+    : calls_(std::move(calls)), shelf_(client::ReservationShelf::make_empty().release()) {}
+
+AsyncClient::~AsyncClient() {
+  // In a child of the process what is kept is the parent's, and left as it is.
+  if (calls_->peers().is_child()) {
+    (void)shelf_.release();
+  } else {
+    shelf_->close();
+  }
+}
+
+void AsyncClient::LetGo::operator()(client::ReservationShelf* shelf) const noexcept {
+  client::ReservationShelf::Release()(shelf);
+}
 
 AsyncClient::Get AsyncClient::get(Bytes key, std::string& value) noexcept {
   return {*calls_, key, Room{.string = &value, .buffer = {}}};
@@ -247,6 +269,17 @@ AsyncClient::Put AsyncClient::put(Bytes key, Bytes value, const PutOptions& opti
   return {*calls_, key, value, options};
 }
 
+AsyncClient::Put AsyncClient::put(Bytes key, const Reservation& value, const PutOptions& options) noexcept {
+  PutOptions built = options;
+  built.built_in = &value;
+  return {*calls_, key, Bytes(value.bytes()), built};
+}
+
+Result<Reservation> AsyncClient::reserve(uint64_t bytes) {
+  if (calls_->peers().is_child()) return fail(Code::kForked);
+  return shelf_->reserve(bytes);
+}
+
 Task<Result<uint64_t>> AsyncClient::erase(Bytes key, uint64_t if_version, RequestId request) {
   return calls_->erase(key, if_version, request);
 }
@@ -257,6 +290,18 @@ Task<> AsyncClient::multi_get(std::span<GetItem> items) {
 
 Task<> AsyncClient::multi_get_into(std::span<GetIntoItem> items) {
   return calls_->multi_get_into(items);
+}
+
+bool AsyncClient::take_buffers_back(std::span<GetIntoItem> items, std::span<std::byte> instead) noexcept {
+  bool ends_by_itself = true;
+  for (GetIntoItem& item : items) {
+    if (item.result) continue;
+    // How long a value is becomes known when its first bytes are here. Those of a short one all are.
+    const bool is_begun = item.value_bytes >= kInOneMessage && item.value_bytes <= item.buffer.size();
+    if (is_begun) ends_by_itself = false;
+    if (!is_begun) item.buffer = instead;
+  }
+  return ends_by_itself;
 }
 
 Task<Result<size_t>> AsyncClient::prefix_exists(std::span<const Bytes> keys) {

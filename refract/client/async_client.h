@@ -32,6 +32,7 @@
 #include "refract/base/report.h"
 #include "refract/base/result.h"
 #include "refract/client/client.h"
+#include "refract/client/reservation.h"
 #include "refract/client/transactions/transaction.h"
 #include "refract/client/types.h"
 #include "refract/runtime/shard.h"
@@ -43,6 +44,7 @@ namespace client {
 class AsyncCalls;
 class GetCall;
 class PutCall;
+class ReservationShelf;
 struct KeyOwner;
 
 // Where a value goes; one of the two.
@@ -98,6 +100,10 @@ class REFRACT_API AsyncClient {
   [[nodiscard]] Result<Got> exists_at_once(Bytes key);
   [[nodiscard]] runtime::Task<Result<ScanPage>> scan(uint64_t cursor, size_t keys_min = 128);
   [[nodiscard]] Put put(Bytes key, Bytes value, const PutOptions& options = {}) noexcept;
+  // As of Client, and no coroutine: fresh memory is taken by the calling thread, which may be any. A
+  // reservation that is put lives until the awaited operation has ended; it may outlive the client.
+  [[nodiscard]] Result<Reservation> reserve(uint64_t bytes);
+  [[nodiscard]] Put put(Bytes key, const Reservation& value, const PutOptions& options = {}) noexcept;
   [[nodiscard]] runtime::Task<Result<uint64_t>> erase(Bytes key, uint64_t if_version = 0,
                                                       RequestId request = {});
   // As of Client. The batch lives as long as the task.
@@ -108,6 +114,15 @@ class REFRACT_API AsyncClient {
   // All shards at once, each at its own pace.
   [[nodiscard]] runtime::Task<> multi_get(std::span<GetItem> items);
   [[nodiscard]] runtime::Task<> multi_get_into(std::span<GetIntoItem> items);
+  // Takes the buffers away from one that is under way, whose caller does not want it any more: those whose
+  // values have not begun to come are not written from now on. Their values go to `instead`, all of them, or
+  // nowhere where it is shorter. True: these are all, and the task ends by itself, until when items and
+  // `instead` live; dropped, it could leave values open at the owner, for half a minute, of which a
+  // connection has few. False: wait for its end, or drop it, behind which no buffer is written, either; where
+  // one-sided requests write one, that ends the connection, and the client makes another. Not called from
+  // inside of the shard.
+  [[nodiscard]] static bool take_buffers_back(std::span<GetIntoItem> items,
+                                              std::span<std::byte> instead) noexcept;
   [[nodiscard]] runtime::Task<> multi_put(std::span<PutItem> items);
   [[nodiscard]] runtime::Task<> multi_exists(std::span<ExistsItem> items);
   // As of Client. The keys live as long as the task.
@@ -123,9 +138,13 @@ class REFRACT_API AsyncClient {
   [[nodiscard]] uint64_t messages_sent() const noexcept;
 
  private:
-  explicit AsyncClient(std::unique_ptr<client::AsyncCalls> calls) noexcept;
+  struct LetGo {
+    void operator()(client::ReservationShelf* shelf) const noexcept;
+  };
+  explicit AsyncClient(std::unique_ptr<client::AsyncCalls> calls);
 
   const std::unique_ptr<client::AsyncCalls> calls_;
+  std::unique_ptr<client::ReservationShelf, LetGo> shelf_;
 };
 
 // `co_await` gives a Result<Got>.

@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "refract/kv/layout/layout.h"
-
 namespace refract::client {
 
 namespace {
@@ -148,7 +146,7 @@ void ClientState::end() noexcept {
     ended_.store(true, std::memory_order_release);
   }
   taken.clear();
-  shelf_.close();
+  shelf_->close();
   release();
 }
 
@@ -156,16 +154,8 @@ void ClientState::release() noexcept {
   if (references_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
 }
 
-Result<Reservation> ClientState::reserve(uint64_t bytes) {
-  if (bytes > kv::kValueBytesMax) return fail(Code::kTooLarge);
-  Result<SharedBufferHold> buffer = shelf_.take(bytes);
-  if (!buffer) return fail(buffer.error());
-  refer();
-  return Reservation(buffer->release(), bytes, this);
-}
-
 void ClientState::take_back(SharedBufferHold memory) noexcept {
-  shelf_.put_back(std::move(memory));
+  shelf_->put_back(std::move(memory));
   release();
 }
 

@@ -4,7 +4,7 @@
 //
 // Invariants: (T1) A thread state is in `threads_` until its thread or the Client ends; the one that takes it
 // out destroys it. (T2) What can still name a ClientState holds one of its references: the Client, each
-// thread that has a state of it, each reservation, creation and subscription, so that no address is used
+// thread that has a state of it, each creation and subscription, so that no address is used
 // again while a thread remembers it.
 #pragma once
 
@@ -38,10 +38,10 @@ class ClientState {
   // The calling thread's; made if there is none. Null in a child of the process that made the Client.
   [[nodiscard]] ThreadState* mine();
 
-  [[nodiscard]] Result<Reservation> reserve(uint64_t bytes);
+  [[nodiscard]] Result<Reservation> reserve(uint64_t bytes) { return shelf_->reserve(bytes); }
   // The same without a bound on the length, for objects. Goes back by take_back() behind a refer().
-  [[nodiscard]] Result<SharedBufferHold> take_memory(uint64_t bytes) { return shelf_.take(bytes); }
-  // Of a reservation that has ended, perhaps after the Client. Lets go of a reference.
+  [[nodiscard]] Result<SharedBufferHold> take_memory(uint64_t bytes) { return shelf_->take(bytes); }
+  // Of a creation that has ended, perhaps after the Client. Lets go of a reference.
   void take_back(SharedBufferHold memory) noexcept;
   // One reference more, and one less, which may be the last.
   void refer() noexcept { references_.fetch_add(1, std::memory_order_relaxed); }
@@ -79,7 +79,7 @@ class ClientState {
   const uint64_t id_;  // Never used twice in a process.
   const std::unique_ptr<const Settings> settings_;
   const ForkGuard guard_;
-  ReservationShelf shelf_;
+  const ReservationShelf::Owned shelf_ = ReservationShelf::make_empty();
   std::atomic<uint32_t> references_ = 1;
   std::atomic<bool> ended_ = false;
   mutable std::mutex mutex_;  // Of what follows.

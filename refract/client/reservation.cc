@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "refract/client/reservation.h"
 
-#include "refract/client/client_state.h"
 #include "refract/client/reservation_shelf.h"
 #include "refract/kv/layout/layout.h"
 #include "refract/memory/host/shared_buffer.h"
 
 namespace refract {
 
-Reservation::Reservation(SharedBuffer* buffer, uint64_t bytes, client::ClientState* client) noexcept
-    : buffer_(buffer), client_(client), bytes_(buffer->bytes().first(bytes)), reserved_bytes_(bytes) {}
+Reservation::Reservation(SharedBuffer* buffer, uint64_t bytes, client::ReservationShelf* shelf) noexcept
+    : buffer_(buffer), shelf_(shelf), bytes_(buffer->bytes().first(bytes)), reserved_bytes_(bytes) {}
 
 Result<Reservation> Reservation::make(uint64_t bytes) {
   if (bytes > kv::kValueBytesMax) return fail(Code::kTooLarge);
@@ -28,8 +27,8 @@ Reservation::~Reservation() {
   // A child has only a copy of what its parent continues to use.
   if (buffer_ == nullptr || !buffer_->is_of_this_process()) return;
   SharedBufferHold buffer = SharedBufferHold::adopt(buffer_);
-  if (client_ != nullptr) {
-    client_->take_back(std::move(buffer));
+  if (shelf_ != nullptr) {
+    shelf_->take_back(std::move(buffer));
   } else {
     buffer->retire();
   }

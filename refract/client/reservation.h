@@ -24,7 +24,7 @@ namespace refract {
 
 class SharedBuffer;
 namespace client {
-class ClientState;
+class ReservationShelf;
 }
 
 class REFRACT_API Reservation {
@@ -49,17 +49,17 @@ class REFRACT_API Reservation {
   [[nodiscard]] SharedBuffer* buffer() const noexcept { return buffer_; }
 
  private:
-  friend class client::ClientState;
-  Reservation(SharedBuffer* buffer, uint64_t bytes, client::ClientState* client) noexcept;
+  friend class client::ReservationShelf;
+  Reservation(SharedBuffer* buffer, uint64_t bytes, client::ReservationShelf* shelf) noexcept;
   void swap(Reservation& other) noexcept {
     std::swap(buffer_, other.buffer_);
-    std::swap(client_, other.client_);
+    std::swap(shelf_, other.shelf_);
     std::swap(bytes_, other.bytes_);
     std::swap(reserved_bytes_, other.reserved_bytes_);
   }
 
-  SharedBuffer* buffer_ = nullptr;         // Held.
-  client::ClientState* client_ = nullptr;  // Where its memory goes, referred to; null: nowhere.
+  SharedBuffer* buffer_ = nullptr;             // Held.
+  client::ReservationShelf* shelf_ = nullptr;  // Where its memory goes, referred to; null: nowhere.
   std::span<std::byte> bytes_;
   uint64_t reserved_bytes_ = 0;
 };

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "refract/base/units.h"
+#include "refract/kv/layout/layout.h"
 
 namespace refract::client {
 namespace {
@@ -45,6 +46,23 @@ Result<SharedBufferHold> ReservationShelf::take(uint64_t bytes) {
     }
   }
   return make(bytes);
+}
+
+Result<Reservation> ReservationShelf::reserve(uint64_t bytes) {
+  if (bytes > kv::kValueBytesMax) return fail(Code::kTooLarge);
+  Result<SharedBufferHold> buffer = take(bytes);
+  if (!buffer) return fail(buffer.error());
+  references_.fetch_add(1, std::memory_order_relaxed);
+  return Reservation(buffer->release(), bytes, this);
+}
+
+void ReservationShelf::take_back(SharedBufferHold buffer) noexcept {
+  put_back(std::move(buffer));
+  release();
+}
+
+void ReservationShelf::release() noexcept {
+  if (references_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
 }
 
 void ReservationShelf::put_back(SharedBufferHold buffer) noexcept {

@@ -15,7 +15,7 @@ import threading
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from setting import MIB, NodeOfClass, begin, needs  # noqa: E402
+from setting import MIB, AioNode, begin, needs  # noqa: E402
 
 begin()
 needs("uvloop")
@@ -25,34 +25,7 @@ import uvloop  # noqa: E402
 from refract import aio  # noqa: E402
 
 
-class EachAioCall(NodeOfClass):
-    """A node, and a client that reaches it in one way, in one kind of loop."""
-
-    new_loop = staticmethod(asyncio.new_event_loop)
-
-    def run_with(self, work, *, erases=True):
-        """`await work(client)` in a loop of its own. What the loop is told of errors fails the test."""
-
-        async def main():
-            told = []
-            asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context))
-            async with await aio.connect(self.address) as client:
-                if erases:
-                    async for key in client.scan():
-                        await client.erase(key)
-                result = await work(client)
-            self.assertEqual(told, [])
-            return result
-
-        with asyncio.Runner(loop_factory=self.new_loop) as runner:
-            return runner.run(main())
-
-    async def refused(self, error, says, call, *arguments, **options):
-        with self.assertRaises(error) as caught:
-            await call(*arguments, **options)
-        self.assertIn(says, str(caught.exception))
-        return caught.exception
-
+class EachAioCall(AioNode):
     def test_each_kind_of_buffer_goes_in_and_comes_out_as_it_was(self):
         async def work(client):
             table = numpy.arange(24, dtype="<f8").reshape(2, 3, 4)

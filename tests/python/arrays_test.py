@@ -344,6 +344,18 @@ class EachWay(EmptyNode):
         for number in range(10):
             self.assertTrue((self.client.array(f"a{number}") == number).all(), number)
 
+    def test_an_array_over_a_reservation_that_takes_no_view_is_in_no_other_value(self):
+        for wrap in (lambda r: r, memoryview):
+            with self.client.reserve(100_000) as r:
+                late = numpy.ndarray(100_000, "u1", buffer=wrap(r))
+            del r
+            for number in range(4):
+                with self.client.build(f"a{number}", 100_000 - 128, "u1") as a:
+                    a[...] = number
+                    late[:] = 99
+            for number in range(4):
+                self.assertTrue((self.client.array(f"a{number}") == number).all(), number)
+
     def test_a_reservation_is_a_value_that_is_put_as_often_as_one_likes(self):
         with self.client.reserve(100_000) as r:
             self.assertEqual((len(r), r.size, r.nbytes), (100_000, 100_000, 100_000))

@@ -126,6 +126,33 @@ class EachCall:
         later[:] = 9
         self.assertTrue((later == 9).all())
 
+    def test_an_array_that_takes_no_view_writes_to_no_other_object_either(self):
+        """numpy.ndarray(buffer=...) refers to what it is given, and ends its view."""
+        for turn, wrap in enumerate((lambda new: new, memoryview)):
+            for how in ("seal", "abort"):
+                new = self.client.create(f"{how} {turn}", MIB)
+                late = numpy.ndarray(MIB, "u1", buffer=wrap(new))
+                late[:] = 1
+                getattr(new, how)()
+                del new
+                gc.collect()
+                for number in range(4):
+                    with self.client.create(f"{how} {turn} {number}", MIB) as other:
+                        numpy.frombuffer(other, dtype="u1")[:] = 2
+                        late[:] = 3
+                for number in range(4):
+                    self.assertEqual(bytes(self.client.get(f"{how} {turn} {number}")), b"\2" * MIB)
+            self.assertEqual(bytes(self.client.get(f"seal {turn}")), b"\1" * MIB)
+
+    def test_what_is_seen_of_an_object_that_goes_unsealed_stays(self):
+        view = memoryview(self.client.create("a", MIB))
+        gc.collect()
+        self.assertFalse(self.client.contains("a"))
+        with self.client.create("b", MIB) as other:
+            numpy.frombuffer(other, dtype="u1")[:] = 2
+            view[:] = b"\3" * MIB
+        self.assertEqual((bytes(self.client.get("b")), bytes(view)), (b"\2" * MIB, b"\3" * MIB))
+
     def test_an_aborted_object_gives_its_room_back(self):
         new = self.client.create("a", 40 * MIB)
         new.abort()

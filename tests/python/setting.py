@@ -4,6 +4,7 @@
 Each test program is called with REFRACTD REFRACT FOLDER_OF_THE_PACKAGE.
 """
 
+import asyncio
 import contextlib
 import glob
 import importlib.util
@@ -138,5 +139,35 @@ class EmptyNode(NodeOfClass):
     def refused(self, error, says, call, *arguments, **options):
         with self.assertRaises(error) as caught:
             call(*arguments, **options)
+        self.assertIn(says, str(caught.exception))
+        return caught.exception
+
+
+class AioNode(NodeOfClass):
+    """A node, and a client of asyncio that reaches it in one way, in one kind of loop."""
+
+    new_loop = staticmethod(asyncio.new_event_loop)
+
+    def run_with(self, work, *, erases=True):
+        """`await work(client)` in a loop of its own. What the loop is told of errors fails the test."""
+        from refract import aio  # Behind begin().
+
+        async def main():
+            told = []
+            asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context))
+            async with await aio.connect(self.address) as client:
+                if erases:
+                    async for key in client.scan():
+                        await client.erase(key)
+                result = await work(client)
+            self.assertEqual(told, [])
+            return result
+
+        with asyncio.Runner(loop_factory=self.new_loop) as runner:
+            return runner.run(main())
+
+    async def refused(self, error, says, call, *arguments, **options):
+        with self.assertRaises(error) as caught:
+            await call(*arguments, **options)
         self.assertIn(says, str(caught.exception))
         return caught.exception

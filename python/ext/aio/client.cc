@@ -12,7 +12,10 @@
 #include "python/ext/errors.h"
 #include "python/ext/kv_link.h"
 #include "python/ext/requests/kv_requests.h"
+#include "python/ext/requests/kv_requests_arrays.h"
+#include "python/ext/requests/kv_requests_into.h"
 #include "python/ext/requests/kv_requests_many.h"
+#include "python/ext/requests/kv_requests_views.h"
 #include "python/ext/requests/kv_texts.h"
 
 namespace refract::python::aio {
@@ -88,6 +91,8 @@ template <typename Request>
 PyObject* asked(PyObject* self, PyObject* const* args, Py_ssize_t count, PyObject* names) {
   return guarded([&] {
     Turns& turns = turns_of(self, Request::kName);
+    // What is given may run Python's code, and that close the client.
+    const py::object held = py::reinterpret_borrow<py::object>(turns.self());
     return turns.begin(
         std::make_unique<Asking<Request, AsyncClient>>(turns.client(), Arguments{args, count, names}));
   });
@@ -126,6 +131,44 @@ PyObject* exists(PyObject* self, PyObject* const* args, Py_ssize_t count, PyObje
     }
     return turns.begin(
         std::make_unique<Asking<ExistsRequest, AsyncClient>>(turns.client(), Arguments{args, count, names}));
+  });
+}
+
+PyObject* looked_at(PyObject* self, const char* name, const Arguments& given) {
+  return guarded([&]() -> PyObject* {
+    Turns& turns = turns_of(self, name);
+    auto operation = std::make_unique<Asking<ViewRequest, AsyncClient>>(turns.client(), given, name);
+    const ViewRequest& request = operation->request();
+    turns.count_read();
+    Result<View> view = turns.client().view_at_once(request.look.key);
+    if (view) return ready_of([&] { return request.found(Viewed(std::move(*view))); });
+    if (is_settled(view.code())) {
+      return ready_of([&] { return request.failed(view.code(), {Code::kOk, "", ""}); });
+    }
+    return turns.begin(std::move(operation));
+  });
+}
+
+PyObject* view(PyObject* self, PyObject* const* args, Py_ssize_t count, PyObject* names) {
+  return looked_at(self, "view", {args, count, names});
+}
+
+PyObject* array(PyObject* self, PyObject* const* args, Py_ssize_t count, PyObject* names) {
+  return looked_at(self, "array", {args, count, names});
+}
+
+PyObject* get_into(PyObject* self, PyObject* const* args, Py_ssize_t count, PyObject* names) {
+  return guarded([&]() -> PyObject* {
+    Turns& turns = turns_of(self, GetIntoRequest::kName);
+    const py::object held = py::reinterpret_borrow<py::object>(turns.self());
+    auto operation =
+        std::make_unique<Asking<GetIntoRequest, AsyncClient>>(turns.client(), Arguments{args, count, names});
+    turns.require_open(GetIntoRequest::kName);
+    turns.count_read();
+    if (operation->request().is_got_at_once(turns.client())) {
+      return ready_of([&] { return operation->outcome({Code::kOk, "", ""}); });
+    }
+    return turns.begin(std::move(operation));
   });
 }
 
@@ -178,7 +221,7 @@ class ScanPageOperation final : public Operation {
     page_ = fail(Code::kDeadlineExceeded);
     return Code::kDeadlineExceeded;
   }
-  [[nodiscard]] bool ends_by_itself() const noexcept override { return true; }
+  [[nodiscard]] Rest abandon() noexcept override { return Rest::kEndsByItself; }
   [[nodiscard]] uint64_t timeout_ms() const noexcept override { return timeout_ms_; }
 
  private:
@@ -243,7 +286,7 @@ PyObject* connect(PyObject* /*module*/, PyObject* const* args, Py_ssize_t count,
         taken("connect", {args, count, names},
               std::array{"loop", "make_call", "address", "secret_file", "timeout"}, 5, 2);
     std::string to = place == nullptr ? "" : text_of(place, "address");
-    ClientOptions options;
+    ClientOptions options{.copy_threads = 1};
     if (timeout != nullptr && timeout != Py_None) options.timeout_ns = client_timeout_ns(timeout);
     if (secret_file != nullptr) options.secret_file = text_of(secret_file, "secret_file");
     const py::object turns = Turns::make(loop, make_call);
@@ -254,7 +297,7 @@ PyObject* connect(PyObject* /*module*/, PyObject* const* args, Py_ssize_t count,
 
 constexpr int kFlags = METH_FASTCALL | METH_KEYWORDS;
 
-std::array<PyMethodDef, 20> g_methods = {{
+std::array<PyMethodDef, 28> g_methods = {{
     {"get", as_function<&get>(), kFlags, texts::kGet},
     {"get_versioned", as_function<&get_versioned>(), kFlags, texts::kGetVersioned},
     {"put", as_function<&asked<PutRequest>>(), kFlags, texts::kPut},
@@ -267,6 +310,14 @@ std::array<PyMethodDef, 20> g_methods = {{
     {"get_many", as_function<&asked<GetManyRequest>>(), kFlags, texts::kGetMany},
     {"put_many", as_function<&asked<PutManyRequest>>(), kFlags, texts::kPutMany},
     {"exists_many", as_function<&asked<ExistsManyRequest>>(), kFlags, texts::kExistsMany},
+    {"view", as_function<&view>(), kFlags, texts::kView},
+    {"get_into", as_function<&get_into>(), kFlags, texts::kGetInto},
+    {"get_many_into", as_function<&asked<GetManyIntoRequest>>(), kFlags, texts::kGetManyInto},
+    {"array", as_function<&array>(), kFlags, texts::kArray},
+    {"put_array", as_function<&asked<PutArrayRequest>>(), kFlags, texts::kPutArray},
+    {"build", as_function<&build>(), kFlags, texts::kBuild},
+    {"reserve", as_function<&reserve>(), kFlags, texts::kReserve},
+    {"prefix_exists", as_function<&asked<PrefixExistsRequest>>(), kFlags, texts::kPrefixExists},
     {"transaction", as_function<&transaction>(), kFlags, texts::kTransaction},
     {"ping", as_function<&asked<PingRequest>>(), kFlags, texts::kPing},
     {"route", as_function<&route>(), kFlags, texts::kRoute},
@@ -299,7 +350,10 @@ constexpr const char* kClientText =
     "`timeout` of a call is over; then Indeterminate says so. A buffer that is put is held until its call "
     "has\n"
     "ended, also where nothing awaits it any more: a long one is put to its end, or to the client's "
-    "timeout.\n\n"
+    "timeout. One\n"
+    "that get_into() or get_many_into() fills is not written any more when the caller is told, for which it "
+    "may\n"
+    "wait a twentieth of a second while a long value is just coming.\n\n"
     "It is good in the loop that connected it, and for the thread of that; elsewhere a call raises\n"
     "InvalidArgument, and Forked in a child of the process.";
 
@@ -344,6 +398,7 @@ void add_aio(py::module_& module) {
   add_ready(module);
   add_turns(module);
   add_transaction(module);
+  add_build(module);
   static std::array<PyType_Slot, 6> slots = {{
       {Py_tp_dealloc, reinterpret_cast<void*>(&dealloc)},
       {Py_tp_repr, reinterpret_cast<void*>(&repr)},

@@ -10,6 +10,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "python/ext/gil.h"
@@ -22,6 +23,16 @@
 namespace refract::python::aio {
 
 class Turns;
+
+// What becomes of an operation that is ended before.
+enum class Rest : uint8_t {
+  kDropped,  // At once.
+  // Dropped, it would leave something open at the owner for half a minute, as an upload that was begun, of
+  // which a connection has sixteen. So it ends by itself, though nothing waits for it any more.
+  kEndsByItself,
+  // Likewise; but it is just writing its caller's memory, so that the caller waits a moment for its end.
+  kAwaited,
+};
 
 class Operation {
  public:
@@ -38,9 +49,8 @@ class Operation {
   // It copies so much that the GIL is let go of meanwhile.
   [[nodiscard]] virtual bool is_long() const noexcept { return false; }
   [[nodiscard]] virtual uint64_t timeout_ms() const noexcept { return kForever_ms; }
-  // Dropped, it would leave something open at the owner for half a minute, as an upload that was begun, of
-  // which a connection has sixteen. So it ends by itself, though nothing waits for it any more.
-  [[nodiscard]] virtual bool ends_by_itself() const noexcept { return false; }
+  // Its caller does not want it any more. It lets go of what the caller may change or give away, if it can.
+  [[nodiscard]] virtual Rest abandon() noexcept { return Rest::kDropped; }
   // It has something to tell before its end.
   virtual void tell() {}
 
@@ -54,7 +64,10 @@ class Operation {
   friend class TransactionOperation;
 
   uint64_t number_ = 0;
-  uint64_t inside_ = 0;  // The number of its transaction; 0: of none.
+  uint64_t inside_ = 0;        // The number of its transaction; 0: of none.
+  bool is_long_ = false;       // When it was begun.
+  bool is_cancelled_ = false;  // Its caller waits for its end all the same, or until a moment is over.
+  bool is_expired_ = false;    // Likewise, since its own timeout is over.
   std::vector<pybind11::object> held_;
   pybind11::object call_;   // The future. Null: there is none yet.
   pybind11::object timer_;  // Of its own timeout. Null: it has none.
@@ -70,6 +83,12 @@ class Asking final : public Operation {
       : target_(target), request_(names..., given) {
     hold(given);
   }
+  // One that holds what it was given by itself.
+  template <typename... Given>
+  Asking(Target& target, std::in_place_t /*is_whole*/, Given&&... given)
+      : target_(target), request_(std::forward<Given>(given)...) {}
+
+  [[nodiscard]] Request& request() noexcept { return request_; }
 
   [[nodiscard]] runtime::Task<> run() override { return request_.ask(target_); }
   [[nodiscard]] PyObject* outcome(const Report& trouble) override {
@@ -87,9 +106,14 @@ class Asking final : public Operation {
     if constexpr (requires { request_.is_long(); }) return request_.is_long();
     return false;
   }
-  [[nodiscard]] bool ends_by_itself() const noexcept override {
-    if constexpr (requires { request_.ends_by_itself(); }) return request_.ends_by_itself();
-    return false;
+  [[nodiscard]] Rest abandon() noexcept override {
+    if constexpr (requires { request_.abandon(); }) {
+      return request_.abandon() ? Rest::kEndsByItself : Rest::kAwaited;
+    } else if constexpr (requires { request_.ends_by_itself(); }) {
+      return request_.ends_by_itself() ? Rest::kEndsByItself : Rest::kDropped;
+    } else {
+      return Rest::kDropped;
+    }
   }
   [[nodiscard]] uint64_t timeout_ms() const noexcept override {
     if constexpr (requires { request_.timeout_ms; }) return request_.timeout_ms;

@@ -74,6 +74,21 @@ PyObject* close(PyObject* /*self*/, PyObject* /*none*/) {
   return Py_NewRef(Py_None);
 }
 
+// `async with` of one whose value is good for `with`: an awaitable of what that begins and ends with.
+PyObject* enter(PyObject* self, PyObject* /*none*/) {
+  const ReadyObject& object = object_of(self);
+  if (object.is_error) return Py_NewRef(self);
+  return ready(PyObject_CallMethod(object.value, "__enter__", nullptr));
+}
+
+PyObject* leave(PyObject* self, PyObject* const* args, Py_ssize_t count) {
+  PyObject* const end = PyObject_GetAttrString(object_of(self).value, "__exit__");
+  if (end == nullptr) return nullptr;
+  PyObject* const ended = PyObject_Vectorcall(end, args, static_cast<size_t>(count), nullptr);
+  Py_DECREF(end);
+  return ready(ended);
+}
+
 }  // namespace
 
 PyObject* ready(PyObject* value) {
@@ -99,10 +114,12 @@ PyObject* ready(PyObject* value) {
 
 void add_ready(py::module_& module) {
   // A coroutine has these, so that create_task() takes it.
-  static std::array<PyMethodDef, 4> methods = {{
+  static std::array<PyMethodDef, 6> methods = {{
       {"send", &send, METH_O, nullptr},
       {"throw", as_function<&throw_in>(), METH_FASTCALL, nullptr},
       {"close", &close, METH_NOARGS, nullptr},
+      {"__aenter__", &enter, METH_NOARGS, nullptr},
+      {"__aexit__", as_function<&leave>(), METH_FASTCALL, nullptr},
       {nullptr, nullptr, 0, nullptr},
   }};
   static std::array<PyType_Slot, 7> slots = {{

@@ -218,7 +218,7 @@ PyObject* run_ended(PyObject* self, PyObject* raised) {
 PyObject* run_drop(PyObject* self, PyObject* /*none*/) {
   return guarded([&] {
     if (TransactionOperation* const operation = operation_of(self)) operation->end_body();
-    Turns::of(run_object(self).turns).drop(run_object(self).number);
+    (void)Turns::of(run_object(self).turns).drop(run_object(self).number);
     return Py_NewRef(Py_None);
   });
 }

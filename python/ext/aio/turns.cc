@@ -24,6 +24,9 @@ constexpr uint64_t kReadsPerTurn = 256;
 // What an operation that is alone is waited for on the node's host, before there is a future for it: the
 // answer of a server that does not sleep takes a microsecond or two, a turn of asyncio's loop some twenty.
 constexpr uint64_t kAwaited_ns = 5'000;
+// How long a call that is ended before may write its caller's memory still. Values come in less than that,
+// unless the network is slow; dropped in the middle they cost the connection.
+constexpr double kMoment_s = 0.05;
 
 PyTypeObject* g_type = nullptr;
 PyObject* g_running_loop = nullptr;  // asyncio's function, which returns None where none runs.
@@ -93,6 +96,10 @@ void Turns::require_here(const char* call) const {
                 "connect() in each loop; a client is good in that one, as long as it runs");
 }
 
+void Turns::require_open(const char* call) const {
+  if (shard_ == nullptr) raise_invalid(std::string(call) + ": this client was closed", "connect() again");
+}
+
 bool Turns::is_used() const {
   return !is_child() && loop_.attr("is_running")().cast<bool>();
 }
@@ -108,13 +115,15 @@ Task<> Turns::drive(Operation& operation) {
 }
 
 uint64_t Turns::start(std::unique_ptr<Operation> operation, uint64_t inside) {
+  require_open("a call");
   if (is_running_) raise_invalid("another thread is in this client", "connect() in each loop");
   Operation& begun = *operation;
   const uint64_t number = begun.number_ = ++last_number_;
   begun.inside_ = inside;
   under_way_.emplace(number, std::move(operation));
-  if (begun.is_long()) ++long_;
-  (void)run_shard(begun.is_long(), [&] {
+  begun.is_long_ = begun.is_long();
+  if (begun.is_long_) ++long_;
+  (void)run_shard(begun.is_long_, [&] {
     shard_->refresh_now();
     begun.task_ = drive(begun);
     begun.task_.start();
@@ -161,7 +170,7 @@ Operation* Turns::find(uint64_t number) noexcept {
 std::unique_ptr<Operation> Turns::take(uint64_t number) noexcept {
   const auto node = under_way_.extract(number);
   if (node.empty()) return nullptr;
-  if (node.mapped()->is_long()) --long_;
+  if (node.mapped()->is_long_) --long_;
   return std::move(node.mapped());
 }
 
@@ -209,7 +218,7 @@ void Turns::turn() {
   if (shard_ == nullptr || is_child()) return;  // (I4)
   if (is_running_) return;                      // Of another thread, which is at it.
   const bool is_more = run_shard(long_ > 0, [&] { return shard_->run_ready(); });
-  for (const uint64_t number : std::exchange(dropped_, {})) drop(number);
+  for (const uint64_t number : std::exchange(dropped_, {})) (void)drop(number);
   tell();
   if (std::exchange(is_close_wanted_, false)) close();
   close_if_unused();
@@ -224,6 +233,8 @@ void Turns::tell() {
       if (operation == nullptr) continue;
       if (!operation->task_.done()) {
         operation->tell();
+      } else if (operation->is_cancelled_ || operation->is_expired_) {
+        (void)finish(number);
       } else if (const py::object call = std::exchange(operation->call_, {}); call) {
         resolve(call, [&] { return settle(number); });
       } else {
@@ -233,23 +244,65 @@ void Turns::tell() {
   }
 }
 
-void Turns::drop(uint64_t number) {
-  if (is_child()) return;
+bool Turns::drop(uint64_t number) {
+  if (is_child()) return true;
   if (is_running_) {
     dropped_.push_back(number);
-    return;
+    return true;
   }
-  if (Operation* const left = find(number); left != nullptr && left->ends_by_itself()) {
+  Operation* const left = find(number);
+  if (left == nullptr) return true;
+  if (left->is_cancelled_ || left->is_expired_) {
+    left->is_cancelled_ = true;
+    return false;
+  }
+  const Rest rest = left->abandon();
+  if (rest == Rest::kEndsByItself) {
     forget(*left);
-    return;
+    return true;
+  }
+  if (rest == Rest::kAwaited) {
+    left->is_cancelled_ = true;
+    wait_a_moment(*left);
+    return false;
   }
   std::unique_ptr<Operation> operation = take(number);
-  if (operation == nullptr) return;
   drop_inside(number);
   end(std::move(operation));
   // In a loop that has closed there is no other turn.
   try_to([&] { schedule(); });
   close_if_unused();
+  return true;
+}
+
+// Its timer, if it had one, is over or of no use any more.
+void Turns::wait_a_moment(Operation& operation) {
+  if (const py::object timer = std::exchange(operation.timer_, {})) try_to([&] { timer.attr("cancel")(); });
+  try_to([&] {
+    operation.timer_ =
+        loop_.attr("call_later")(kMoment_s, py::handle(self_).attr("finish"), operation.number_);
+  });
+}
+
+bool Turns::finish(uint64_t number) {
+  if (is_child() || is_running_) return false;
+  Operation* const operation = find(number);
+  if (operation == nullptr || !(operation->is_cancelled_ || operation->is_expired_)) return false;
+  const py::object call = operation->call_;
+  const bool is_cancelled = operation->is_cancelled_;
+  forget(*operation);
+  if (!operation->task_.done()) {
+    operation->task_ = {};
+    (void)operation->give_up();
+  }
+  std::unique_ptr<Operation> ended = take(number);
+  if (call && !is_cancelled) resolve(call, [&] { return ended->outcome({Code::kOk, "", ""}); });
+  end(std::move(ended));
+  // Behind it: nothing holds what its caller gave.
+  if (call && is_cancelled) try_to([&] { call.attr("_cancel_now")(); });
+  try_to([&] { schedule(); });
+  close_if_unused();
+  return true;
 }
 
 void Turns::drop_inside(uint64_t transaction) {
@@ -270,23 +323,31 @@ void Turns::drop_inside(uint64_t transaction) {
   }
 }
 
-void Turns::expire(uint64_t number) {
-  if (is_child()) return;
+bool Turns::expire(uint64_t number) {
+  if (is_child()) return false;
   Operation* const operation = find(number);
-  if (operation == nullptr) return;
-  if (is_running_) return;  // Only another thread's call: the loop's own thread is here.
+  if (operation == nullptr) return false;
+  if (is_running_) return false;  // Only another thread's call: the loop's own thread is here.
+  const Rest rest = operation->abandon();
+  if (rest == Rest::kAwaited) {
+    operation->is_expired_ = true;
+    wait_a_moment(*operation);
+    return false;
+  }
   const py::object call = operation->call_;
   forget(*operation);
-  if (!operation->ends_by_itself()) operation->task_ = {};
+  const bool ends_by_itself = rest == Rest::kEndsByItself;
+  if (!ends_by_itself) operation->task_ = {};
   if (call) {
     resolve(call, [&] {
       (void)operation->give_up();
       return operation->outcome({Code::kOk, "", ""});
     });
   }
-  if (!operation->ends_by_itself()) end(take(number));
+  if (!ends_by_itself) end(take(number));
   try_to([&] { schedule(); });
   close_if_unused();
+  return true;
 }
 
 void Turns::let_go() {
@@ -343,8 +404,13 @@ void Turns::fail_all(std::map<uint64_t, std::unique_ptr<Operation>>& operations)
   for (auto& [number, operation] : operations) {
     const Code code = operation->give_up();
     const py::object call = operation->call_;
+    const bool is_cancelled = operation->is_cancelled_;
     end(std::move(operation));
     if (!call) continue;
+    if (is_cancelled) {
+      try_to([&] { call.attr("_cancel_now")(); });
+      continue;
+    }
     resolve(call, [&]() -> PyObject* {
       raise({code,
              code == Code::kIndeterminate
@@ -399,12 +465,12 @@ struct TurnsType {
     });
   }
 
-  template <void (Turns::*kWork)(uint64_t)>
+  template <bool (Turns::*kWork)(uint64_t)>
   static PyObject* with_number(PyObject* self, PyObject* number) {
     return guarded([&] {
-      (of(self).turns->*kWork)(PyLong_AsUnsignedLongLong(number));
+      const uint64_t value = PyLong_AsUnsignedLongLong(number);
       if (PyErr_Occurred() != nullptr) raise_pending();
-      return Py_NewRef(Py_None);
+      return PyBool_FromLong((of(self).turns->*kWork)(value) ? 1 : 0);
     });
   }
 };
@@ -425,9 +491,10 @@ py::object Turns::make(PyObject* loop, PyObject* make_call) {
 }
 
 void add_turns(py::module_& module) {
-  static std::array<PyMethodDef, 3> methods = {{
+  static std::array<PyMethodDef, 4> methods = {{
       {"drop", &TurnsType::with_number<&Turns::drop>, METH_O, nullptr},
       {"expire", &TurnsType::with_number<&Turns::expire>, METH_O, nullptr},
+      {"finish", &TurnsType::with_number<&Turns::finish>, METH_O, nullptr},
       {nullptr, nullptr, 0, nullptr},
   }};
   static std::array<PyType_Slot, 7> slots = {{

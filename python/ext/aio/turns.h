@@ -47,6 +47,8 @@ class Turns {
 
   // Raises unless this thread runs the loop, in the process that made it.
   void require_here(const char* call) const;
+  // Raises behind close(): what a call was given may have run Python's code, and that have closed it.
+  void require_open(const char* call) const;
   [[nodiscard]] bool is_child() const noexcept { return ::getpid() != process_; }
   // Whether its loop runs, in whatever thread.
   [[nodiscard]] bool is_used() const;
@@ -81,10 +83,13 @@ class Turns {
   void count_read();
   // One turn, and what it brought is told.
   void turn();
-  // Ends it at once, or leaves it to itself. What it had sent may be done or not.
-  void drop(uint64_t number);
+  // Ends it at once, or leaves it to itself. What it had sent may be done or not. False: it is over in a
+  // moment, and cancels its future then.
+  bool drop(uint64_t number);
   // Its own timeout is over.
-  void expire(uint64_t number);
+  bool expire(uint64_t number);
+  // Ends one for whose end its caller waits still, whatever drop() has said.
+  bool finish(uint64_t number);
   // Likewise all those inside of a transaction: its body has returned.
   void drop_inside(uint64_t transaction);
 
@@ -106,6 +111,7 @@ class Turns {
   [[nodiscard]] runtime::Task<> drive(Operation& operation);
   void tell();
   [[nodiscard]] std::unique_ptr<Operation> take(uint64_t number) noexcept;
+  void wait_a_moment(Operation& operation);
   static void end(std::unique_ptr<Operation> operation) noexcept;
   static void forget(Operation& operation) noexcept;
   void fail_all(std::map<uint64_t, std::unique_ptr<Operation>>& operations) noexcept;

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Arrays as values, in numpy's own form: put from where they lie, and read where the node has them.
-#include <array>
+// Arrays as values, in numpy's own form, which are read where the node has them.
 #include <cstring>
+#include <memory>
 #include <optional>
-#include <string>
+#include <span>
 #include <utility>
 
 #include "python/ext/arrays/numpy.h"
 #include "python/ext/hold.h"
 #include "python/ext/kv_link.h"
+#include "python/ext/requests/kv_requests_arrays.h"
+#include "python/ext/requests/kv_requests_views.h"
 
 namespace refract::python {
 
@@ -18,37 +20,6 @@ namespace {
 
 // From here on values start on a cache line in the node (docs/formats/kv-table.md).
 constexpr uint64_t kAlignedValueBytes = 4096;
-// Less than this is joined with its header here: a message has both.
-constexpr size_t kJoinedBytesMax = 16 * 1024;
-
-// From here on the owner takes an array from a reservation: one message, and two copies that each run alone.
-// In pieces both ends take turns by the message, which others on the CPUs make slow. What is longer than this
-// finds no memory that was kept.
-constexpr uint64_t kBuiltBytesMin = uint64_t{256} << 10;
-constexpr uint64_t kBuiltBytesMax = uint64_t{32} << 20;
-
-// Nothing: there is no such memory.
-std::optional<refract::Reservation> built(Client& client, const ArraySource& source) {
-  const std::span<const std::byte> header = std::as_bytes(std::span(source.header()));
-  const std::span<const std::byte> items = source.items();
-  Result<refract::Reservation> made = client.reserve(header.size() + items.size());
-  if (!made) return std::nullopt;
-  std::memcpy(made->bytes().data(), header.data(), header.size());
-  std::memcpy(made->bytes().data() + header.size(), items.data(), items.size());
-  return std::move(*made);
-}
-
-Result<uint64_t> put_large(Client& client, Bytes key, const ArraySource& source, PutOptions options) {
-  const uint64_t bytes = source.header().size() + source.items().size();
-  const bool is_long_enough = bytes >= kBuiltBytesMin && bytes <= kBuiltBytesMax;
-  // Over a network it would be a copy more.
-  if (is_long_enough && is_settled(client.exists_at_once(key).code())) {
-    const std::optional<refract::Reservation> memory = built(client, source);
-    if (memory) return client.put(key, *memory, options);
-  }
-  options.front = source.header();
-  return client.put(key, Bytes(source.items()), options);
-}
 
 [[noreturn]] void raise_malformed(PyObject* key) {
   raise({Code::kMalformed, "array of " + shown_key(key) + ": the value is no array in numpy's form",
@@ -73,6 +44,8 @@ py::object held(Viewed&& seen) {
   return make_hold(std::move(kept.keep), kept.bytes, is_copy);
 }
 
+}  // namespace
+
 py::object array_of(PyObject* key, Viewed&& seen) {
   const std::optional<NpyHeader> header = read_npy(seen.bytes());
   if (!header) raise_malformed(key);
@@ -88,38 +61,10 @@ py::object array_of(PyObject* key, Viewed&& seen) {
   raise_malformed(key);
 }
 
-}  // namespace
-
 namespace kv {
 
-PyObject* array(PyObject* self, PyObject* const* args, Py_ssize_t count, PyObject* names) {
-  return guarded([&]() -> PyObject* {
-    const auto [key, instead, timeout] =
-        taken("array", {args, count, names}, std::array{"key", "default", "timeout"}, 2, 1);
-    std::optional<Viewed> seen = viewed(self, "array", key, timeout);
-    if (!seen) return absent("array", key, instead);
-    return array_of(key, std::move(*seen)).release().ptr();
-  });
-}
-
 PyObject* put_array(PyObject* self, PyObject* const* args, Py_ssize_t count, PyObject* names) {
-  return guarded([&]() -> PyObject* {
-    const auto [key, from, ttl, if_absent, if_version, timeout] =
-        taken("put_array", {args, count, names},
-              std::array{"key", "array", "ttl", "if_absent", "if_version", "timeout"}, 2, 2);
-    const Bytes bytes = key_of(key);
-    const PutOptions options = put_options(ttl, if_absent, if_version);
-    const ArraySource source(from);
-    std::string joined;
-    if (source.header().size() + source.items().size() <= kJoinedBytesMax) {
-      joined.append(source.header()).append(Bytes(source.items()).text());
-    }
-    return PyLong_FromUnsignedLongLong(
-        asked<uint64_t>(self, "put_array", key, timeout_ms_of(timeout), [&](Client& client) {
-          return joined.empty() ? put_large(client, bytes, source, options)
-                                : client.put(bytes, joined, options);
-        }));
-  });
+  return asked_for<PutArrayRequest>(self, {args, count, names});
 }
 
 }  // namespace kv

@@ -68,6 +68,68 @@ inline constexpr const char* kExistsMany =
     "exists_many($self, keys, *, timeout=None)\n--\n\n"
     "Returns an outcome for each key, in their order: whether it is there, or an exception (not raised).";
 
+inline constexpr const char* kView =
+    "view($self, key, default=..., *, timeout=None)\n--\n\n"
+    "The value without a copy, as a View: read-only bytes in the node's memory, which stay as they are "
+    "until "
+    "the\n"
+    "View and each memoryview, array and slice of it are gone, also behind close(). Also: `with "
+    "client.view(k) as v`\n(refract.aio: `async with`).\n\n"
+    "A thread can hold 255 values so; what is beyond them, of up to 64 bytes, or on another host is a copy: "
+    "is_copy.";
+
+inline constexpr const char* kGetInto =
+    "get_into($self, key, buffer, *, timeout=None)\n--\n\n"
+    "Copies the value to the beginning of a writable C-contiguous buffer, and returns how many bytes it "
+    "has.\n"
+    "buffer: a bytearray, a memoryview, a numpy array, a tensor of torch's on the CPU, or (address, bytes), "
+    "which\n"
+    "is believed: a wrong one ends the process, or worse.\n"
+    "Raises TooLarge, with value_bytes, where the value is longer; then the buffer is as it was. NotFound.";
+
+inline constexpr const char* kGetManyInto =
+    "get_many_into($self, keys, buffers, *, timeout=None)\n--\n\n"
+    "Many get_into() in one call: each key's value into the buffer of the same place. Returns an outcome "
+    "for\n"
+    "each, in their order: how many bytes, None where there is none, or another exception (not raised).";
+
+inline constexpr const char* kArray =
+    "array($self, key, default=..., *, timeout=None)\n--\n\n"
+    "The numpy array that put_array() or numpy.save() made the value of, read-only. From 4 KiB on it lies "
+    "in "
+    "the\n"
+    "node's memory, as view() has it, on a cache line; else it is a copy (array.base.is_copy).\n"
+    "Raises NotFound, Malformed: it is no such array. array.copy() may be changed.";
+
+inline constexpr const char* kPutArray =
+    "put_array($self, key, array, *, ttl=None, if_absent=False, if_version=None, timeout=None)\n--\n\n"
+    "Puts a numpy array, or what numpy.asarray() makes of it, in numpy's own form (.npy). Returns the new "
+    "version.\n"
+    "Structured and Fortran-ordered arrays keep what they are. Options and errors as put(). Raises\n"
+    "InvalidArgument of arrays of Python objects.";
+
+inline constexpr const char* kBuild =
+    "build($self, key, shape, dtype=None, *, order='C', ttl=None, if_absent=False, if_version=None, "
+    "timeout=None)\n--\n\n"
+    "with client.build('frame', (1080, 1920), 'u1') as a: a[...] = ...    (refract.aio: `async with`)\n\n"
+    "An array to fill, with anything in it at first, which is put at the end of the block as put_array() "
+    "puts "
+    "it,\n"
+    "without a copy on this side. An exception inside puts nothing. Behind the block the array belongs to "
+    "no "
+    "value.";
+
+inline constexpr const char* kReserve =
+    "reserve($self, size)\n--\n\n"
+    "A Reservation: memory in which a value is built, and from which put() takes it without a copy on this "
+    "side.\n"
+    "Worth it from some 30 KB on. Raises TooLarge, NoSpace. Also: `with client.reserve(n) as r`\n"
+    "(refract.aio: `async with`, or `await`).";
+
+inline constexpr const char* kPrefixExists =
+    "prefix_exists($self, keys, *, timeout=None)\n--\n\n"
+    "How many of the keys are there, counted from the first on to the first that is not.";
+
 inline constexpr const char* kTransaction =
     "transaction($self, body, *, timeout=None, read_only=False)\n--\n\n"
     "Runs body(t), then makes what it has written by the Transaction t at one moment at which all that it\n"
