@@ -133,6 +133,7 @@ void add_node_commands(Command& app, Invocation& to, Texts& texts) {
     app.add({.names = "KEY", .to = &to.keys});
     app.add({.names = "--nodes", .to = &texts.nodes});
   }
+  if (command == "token") app.add({.names = "PROTOCOL", .to = &to.keys});
   if (command == "check") {
     app.add({.names = "PATH,--path", .to = &to.path});
     app.add({.names = "--no-progress", .to = &to.no_progress});

@@ -33,6 +33,7 @@ namespace refract::cli {
 [[nodiscard]] int run_settle(const Invocation& invocation);  // txn settle
 [[nodiscard]] int run_bank(const Invocation& invocation);
 [[nodiscard]] int run_cluster(const Invocation& invocation);
+[[nodiscard]] int run_token(const Invocation& invocation);
 
 // Where the invocation says that the node is.
 [[nodiscard]] const std::string& target_of(const Invocation& invocation);

@@ -306,6 +306,22 @@ Examples
   $ refract cluster
   $ refract cluster --nodes 1 user:7 '{user:7}:photo'
 )"},
+    HelpPage{"token", "the password of a node's door for other protocols",
+             R"(refract token: the password of a node's door for other protocols
+
+Usage: refract token redis --secret-file PATH
+
+Redis's AUTH sends a password in clear. So a node with a secret (auth.secret_file) asks
+its Redis clients for this token, which follows from the secret and opens nothing else.
+Not printed for others to see: it is as good as the secret where Redis is spoken.
+
+Options
+      --secret-file PATH  The file that the node's auth.secret_file names, or a copy of it.
+
+Examples
+  $ refract token redis --secret-file /etc/refract/secret
+  $ REDISCLI_AUTH=$(refract token redis --secret-file /etc/refract/secret) redis-cli
+)"},
     HelpPage{"top", "watch the node at work", R"(refract top: watch the node at work
 
 Usage: refract top [options]

@@ -27,7 +27,8 @@ constexpr Command kCommands[] = {
     {"restore", refract::cli::run_restore},   {"inspect", refract::cli::run_inspect},
     {"chain", refract::cli::run_chain},       {"doctor", refract::cli::run_doctor},
     {"snapshot", refract::cli::run_snapshot}, {"cluster", refract::cli::run_cluster},
-    {"txn", refract::cli::run_txn},           {"bank", refract::cli::run_bank}};
+    {"txn", refract::cli::run_txn},           {"bank", refract::cli::run_bank},
+    {"token", refract::cli::run_token}};
 
 }  // namespace
 

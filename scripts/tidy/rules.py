@@ -41,7 +41,8 @@ ROOMS = {
         "owner": ["layout"],
     },
     "node": {
-        "config": [],
+        "doors": [],
+        "config": ["doors"],
         "observe": [],
         "space": ["config"],
         "hosted": ["config", "space", "observe"],
@@ -55,7 +56,12 @@ ROOMS = {
             "config", "space", "hosted", "hosted_kv", "hosted_objects", "durable", "observe", "doctor",
             "peers", "redis",
         ],
-        "keeper": ["config", "space", "hosted", "durable", "server"],
+        "keeper": ["config", "space", "hosted", "durable", "server", "doors"],
+    },
+    "doors": {
+        "redis": [],
+        "net": ["redis"],
+        "process": ["redis", "net"],
     },
     "bench": {
         "measure": [],

@@ -86,6 +86,19 @@ Mac node_mac(const Secret& secret, const Transcript& transcript, const Facts& fa
   return mac_of(secret, kFromNode, transcript, facts);
 }
 
+std::string token_of(const Secret& secret, std::string_view protocol) {
+  const std::string purpose = fmt::format("refract token {}", protocol);
+  Mac mac{};
+  unsigned bytes = 0;
+  const auto* const made = HMAC(EVP_sha256(), secret.bytes().data(), static_cast<int>(secret.bytes().size()),
+                                reinterpret_cast<const unsigned char*>(purpose.data()), purpose.size(),
+                                reinterpret_cast<unsigned char*>(mac.data()), &bytes);
+  REFRACT_CHECK(made != nullptr && bytes == mac.size());
+  std::string text;
+  for (const std::byte each : mac) text += fmt::format("{:02x}", static_cast<unsigned>(each));
+  return text;
+}
+
 bool is_same(const Mac& one, const Mac& other) noexcept {
   return CRYPTO_memcmp(one.data(), other.data(), one.size()) == 0;
 }

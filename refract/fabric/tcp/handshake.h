@@ -103,6 +103,9 @@ struct Transcript {
   Role role = Role::kClient;
 };
 [[nodiscard]] Mac client_mac(const Secret& secret, const Transcript& transcript) noexcept;
+// What another protocol asks for in place of the secret, which it would send in clear: it follows from the
+// secret, and opens nothing else. 64 hexadecimal digits.
+[[nodiscard]] std::string token_of(const Secret& secret, std::string_view protocol);
 [[nodiscard]] Mac node_mac(const Secret& secret, const Transcript& transcript, const Facts& facts) noexcept;
 // In a time that says nothing about where they differ.
 [[nodiscard]] bool is_same(const Mac& one, const Mac& other) noexcept;

@@ -10,6 +10,7 @@
 #include "refract/fabric/tcp/listen.h"
 #include "refract/node/config/cluster_nodes.h"
 #include "refract/node/config/redis_address.h"
+#include "refract/node/doors/door_addresses.h"
 
 namespace refract::node::knob_values {
 namespace {
@@ -75,6 +76,14 @@ Reported<> store_listen_address(NodeConfig& config, const KnobValue& value) {
   if (value.text == kNone) return {};
   if (auto sound = fabric::tcp::is_loopback(value.text); !sound) return report(sound.error());
   config.listen_address = value.text;
+  return {};
+}
+
+Reported<> store_doors(NodeConfig& config, const KnobValue& value) {
+  config.doors_listen.clear();
+  if (value.text == kNone) return {};
+  if (auto sound = parse_door_addresses(value.text); !sound) return report(sound.error());
+  config.doors_listen = value.text;
   return {};
 }
 

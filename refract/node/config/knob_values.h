@@ -24,6 +24,7 @@ inline constexpr std::string_view kNone = "none";
 [[nodiscard]] Reported<> store_rdma_device(NodeConfig& config, const KnobValue& value);
 [[nodiscard]] Reported<> store_rdma_connect_by(NodeConfig& config, const KnobValue& value);
 [[nodiscard]] Reported<> store_listen_address(NodeConfig& config, const KnobValue& value);
+Reported<> store_doors(NodeConfig& config, const KnobValue& value);
 [[nodiscard]] Reported<> store_backing(NodeConfig& config, const KnobValue& value);
 [[nodiscard]] Reported<> store_durability(NodeConfig& config, const KnobValue& value);
 [[nodiscard]] Reported<> store_eviction(NodeConfig& config, const KnobValue& value);

@@ -22,6 +22,7 @@ using knob_values::store_cluster_self;
 using knob_values::store_copies;
 using knob_values::store_data_folder;
 using knob_values::store_directory;
+using knob_values::store_doors;
 using knob_values::store_durability;
 using knob_values::store_eviction;
 using knob_values::store_listen_address;
@@ -67,6 +68,27 @@ constexpr std::array kTable = {
                      "owner alone. The secret itself never crosses the network.",
          .store = store_secret_file<&NodeConfig::auth_secret_file>,
          .show = show_or_none<&NodeConfig::auth_secret_file>},
+    Knob{.key = "doors.listen",
+         .type = KnobType::kText,
+         .fallback = "none",
+         .fallback_words = "",
+         .choices = "redis:HOST:PORT or redis:/PATH, several with commas; or none",
+         .sentence =
+             "Where clients of other protocols come in: those of Redis at a TCP address, such as "
+             "redis:127.0.0.1:6379, or at a Unix socket. A process of its own speaks with them. Anything but "
+             "an address of this host alone needs auth.secret_file.",
+         .store = store_doors,
+         .show = show_or_none<&NodeConfig::doors_listen>},
+    Knob{.key = "doors.threads",
+         .type = KnobType::kInteger,
+         .fallback = "1",
+         .fallback_words = "",
+         .least = 1,
+         .most = 64,
+         .choices = "",
+         .sentence = "How many threads serve the doors. Each reads the node's memory by itself.",
+         .store = store_number<&NodeConfig::doors_threads>,
+         .show = show_number<&NodeConfig::doors_threads>},
     Knob{.key = "rdma.device",
          .type = KnobType::kText,
          .fallback = kRdmaAuto,

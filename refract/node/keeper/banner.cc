@@ -69,6 +69,13 @@ std::string further_lines(const Keeper& keeper) {
                                 : "for those who know the secret in " + config.auth_secret_file;
     text += fmt::format("  tcp      {} ({})\n", keeper.tcp_address(), who);
   }
+  if (keeper.doors()) {
+    for (const DoorListener& listener : keeper.doors()->listeners()) {
+      const std::string how = listener.address().is_path() ? "redis-cli -s " + listener.address().place
+                                                           : fmt::format("redis-cli -p {}", listener.port());
+      text += fmt::format("  {:<8} {} ({})\n", listener.address().kind, listener.address().place, how);
+    }
+  }
   text += data_line(config);
   if (config.server_shards > 1) text += fmt::format("  shards   {}\n", config.server_shards);
   if (has_objects(config)) {

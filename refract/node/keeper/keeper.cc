@@ -19,6 +19,7 @@
 #include "refract/base/prng.h"
 #include "refract/base/units.h"
 #include "refract/cluster/placement.h"
+#include "refract/fabric/tcp/handshake.h"
 #include "refract/fabric/tcp/listen.h"
 #include "refract/fabric/verbs/device_names.h"
 #include "refract/node/config/cluster_nodes.h"
@@ -66,6 +67,7 @@ constexpr uint64_t kSignals = 1ULL << 32;
 constexpr uint64_t kMeeting = 2ULL << 32;
 constexpr uint64_t kLink = 3ULL << 32;
 constexpr uint64_t kRings = 4ULL << 32;
+constexpr uint64_t kDoors = 5ULL << 32;
 
 // Behind a name's loss: who removes the whole folder is not to find a new file in it.
 constexpr uint64_t kMendAfter_ns = 100 * kMillisecond_ns;
@@ -84,6 +86,7 @@ Reported<std::unique_ptr<Keeper>> Keeper::open(const NodeConfig& config, const N
   if (auto known = keeper->check_device(); !known) return report(known.error());
   if (auto opened = keeper->open_members(); !opened) return report(opened.error());
   if (auto opened = keeper->open_tcp(); !opened) return report(opened.error());
+  if (auto opened = keeper->open_doors(); !opened) return report(opened.error());
   if (auto opened = keeper->open_shards(); !opened) return report(opened.error());
   if (auto opened = keeper->open_descriptors(); !opened) return report(opened.error());
   for (const auto& shard : keeper->shards_) {
@@ -150,6 +153,36 @@ Reported<> Keeper::open_tcp() {
   tcp_address_ = std::move(*address);
   tcp_port_ = *port;
   return {};
+}
+
+Reported<> Keeper::open_doors() {
+  if (config_.doors_listen.empty()) return {};
+  const auto addresses = parse_door_addresses(config_.doors_listen);
+  if (!addresses) return of_setting("doors.listen", addresses.error());
+  auto doors = DoorsKeeper::open(
+      *addresses,
+      {.node = config_.socket_path,
+       .threads = config_.doors_threads,
+       .password = secret_.bytes().empty() ? "" : fabric::tcp::token_of(secret_, "redis"),
+       .tcp_port = 0,
+       .memory_limit_bytes = config_.memory_limit_bytes,
+       .eviction = config_.memory_eviction == kv::EvictionPolicy::kNone             ? "noeviction"
+                   : config_.memory_eviction == kv::EvictionPolicy::kLeastOftenUsed ? "allkeys-lfu"
+                                                                                    : "allkeys-lru"});
+  if (!doors) return of_setting("doors.listen", std::move(doors).error());
+  doors_.emplace(std::move(*doors));
+  return {};
+}
+
+// Once there is something to be a client of.
+void Keeper::look_after_doors() {
+  if (!doors_ || !was_ready_ || stopping_ || doors_->is_running() ||
+      system_clock().now_ns() < doors_->start_at_ns())
+    return;
+  doors_->start();
+  if (doors_->is_running() && !watch(doors_->link(), kDoors)) {
+    log_error("cannot watch the doors: {}", errno_text(errno));
+  }
 }
 
 Reported<> Keeper::open_shards() {
@@ -220,6 +253,7 @@ int Keeper::run(const std::function<void()>& on_ready) {
     if (wants_mending()) mend_rings();
     if (server_ < 0 && !gave_up_ && system_clock().now_ns() >= start_at_ns_) start_server();
     look_after_shards(on_ready);
+    look_after_doors();
     wait(timeout_ms());
     // No client depends on a node that has never been one; its starter should hear of it.
     if (gave_up_ && !was_ready_) break;
@@ -253,6 +287,7 @@ int Keeper::timeout_ms() const {
   uint64_t due = UINT64_MAX;
   if (server_ < 0 && !gave_up_) due = start_at_ns_;
   if (mend_at_ns_ != 0) due = std::min(due, mend_at_ns_);
+  if (doors_ && was_ready_ && !doors_->is_running()) due = std::min(due, doors_->start_at_ns());
   if (due == UINT64_MAX) return -1;
   const uint64_t now = system_clock().now_ns();
   return now >= due ? 0 : static_cast<int>((due - now) / kMillisecond_ns + 1);
@@ -268,6 +303,9 @@ void Keeper::wait(int timeout_ms) {
       read_signals();
     } else if (what == kRings) {
       look_after_rings();
+    } else if (what == kDoors) {
+      const int link = doors_->link();
+      if (link >= 0 && !doors_->take_word()) epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, link, nullptr);
     } else if (what - index == kMeeting) {
       shards_[index]->meeting().poll();
     } else {
@@ -351,6 +389,7 @@ void Keeper::reap() {
   int status = 0;
   for (pid_t child = 0; (child = waitpid(-1, &status, WNOHANG)) > 0;) {
     if (child == server_) on_server_ended(status);
+    if (doors_ && child == doors_->process()) doors_->on_ended(cause_of(status));
   }
 }
 
@@ -408,6 +447,8 @@ void Keeper::set_server_state(ServerState state) {
 }
 
 void Keeper::stop_server() {
+  // They speak with the server until their end.
+  stop_doors();
   set_server_state(ServerState::kStopping);
   stop_running_server();
   for (const auto& shard : shards_) settled(shard->space().leave());
@@ -493,6 +534,14 @@ bool Keeper::prepare_rings() {
   if (std::exchange(met_bus_error_, false) && replaced && !*replaced) done = data_->move_rings_to_memory();
   if (!done) log_error("{}", done.error().to_string());
   return done.has_value();
+}
+
+void Keeper::stop_doors() {
+  if (!doors_) return;
+  doors_->ask_to_end();
+  const uint64_t patience = system_clock().now_ns() + kSecond_ns;
+  while (doors_->is_running() && system_clock().now_ns() < patience) wait(100);
+  doors_->end_now();
 }
 
 void Keeper::stop_running_server() {

@@ -24,6 +24,7 @@
 #include "refract/fabric/tcp/secret.h"
 #include "refract/memory/host/descriptor.h"
 #include "refract/node/config/config.h"
+#include "refract/node/doors/doors_keeper.h"
 #include "refract/node/durable/data_folder.h"
 #include "refract/node/keeper/keeper_shard.h"
 #include "refract/node/server/stores.h"
@@ -54,6 +55,8 @@ class Keeper {
   [[nodiscard]] Memory memory() const noexcept;
   [[nodiscard]] const NodeConfig& config() const noexcept { return config_; }
   [[nodiscard]] const std::string& tcp_address() const noexcept { return tcp_address_; }  // Empty: none.
+  // Nothing: there are none.
+  [[nodiscard]] const std::optional<DoorsKeeper>& doors() const noexcept { return doors_; }
   [[nodiscard]] const std::optional<cluster::Members>& members() const noexcept { return members_; }
   [[nodiscard]] bool was_ready() const noexcept { return was_ready_; }
   // Behind run(): everything that shall outlive the node does. If not, the log has said what is missing.
@@ -65,6 +68,9 @@ class Keeper {
   [[nodiscard]] Reported<> check_device() const;
   [[nodiscard]] Reported<> open_members();
   [[nodiscard]] Reported<> open_tcp();
+  [[nodiscard]] Reported<> open_doors();
+  void look_after_doors();
+  void stop_doors();
   [[nodiscard]] Reported<> open_shards();
   [[nodiscard]] Reported<> open_descriptors();
   [[nodiscard]] bool watch(int descriptor, uint64_t what) const noexcept;
@@ -98,6 +104,7 @@ class Keeper {
   Descriptor listener_;  // Kept here, so that the port and who waits in its backlog outlive every server.
   std::string tcp_address_;
   uint16_t tcp_port_ = 0;
+  std::optional<DoorsKeeper> doors_;
   std::optional<DataFolder> data_;                    // Nothing is kept on disk where there is none.
   std::vector<std::unique_ptr<KeeperShard>> shards_;  // In the order of their numbers.
   bool existed_ = false;

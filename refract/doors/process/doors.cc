@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "refract/doors/process/doors.h"
+
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+
+#include <array>
+#include <atomic>
+#include <csignal>
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "refract/base/clock.h"
+#include "refract/base/log.h"
+#include "refract/base/units.h"
+#include "refract/client/async_client.h"
+#include "refract/doors/net/sockets.h"
+#include "refract/doors/redis/facts.h"
+#include "refract/doors/redis/handlers.h"
+#include "refract/fabric/shm/descriptors.h"
+#include "refract/node/doors/birth.h"
+#include "refract/runtime/shard.h"
+#include "refract/runtime/shard_thread.h"
+
+namespace refract::doors {
+namespace {
+
+constexpr uint64_t kConnectAgain_ns = 50 * kMillisecond_ns;
+// What is under way when the process is to end may end, and be replied to.
+constexpr uint64_t kEnding_ns = 500 * kMillisecond_ns;
+constexpr size_t kBirthBytesMax = size_t{64} * 1024;
+
+struct Start {
+  node::DoorsBirth birth;
+  std::vector<Descriptor> listeners;
+};
+
+void raise_file_limit() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == limit.rlim_max) return;
+  limit.rlim_cur = limit.rlim_max;
+  (void)setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+Reported<Start> ask(int link) {
+  const std::array<std::byte, 1> word{};
+  if (!fabric::shm::send_message(link, word)) {
+    return report(Code::kInvalidArgument,
+                  "refract-doors is started by refractd (--doors-listen), and not by hand");
+  }
+  pollfd readable{.fd = link, .events = POLLIN, .revents = 0};
+  (void)::poll(&readable, 1, -1);
+  std::vector<std::byte> text(kBirthBytesMax);
+  Start start;
+  start.listeners.resize(fabric::shm::kDescriptorsMax);
+  const auto received = fabric::shm::receive_message(link, text, start.listeners);
+  using Outcome = fabric::shm::ReceivedMessage::Outcome;
+  if (received.outcome != Outcome::kMessage || received.truncated) {
+    return report(Code::kUnavailable, "the keeper has not said where to listen");
+  }
+  start.listeners.resize(received.descriptor_count);
+  auto birth = node::doors_birth_from({reinterpret_cast<const char*>(text.data()), received.bytes});
+  if (!birth) return report(std::move(birth).error());
+  start.birth = std::move(*birth);
+  return start;
+}
+
+// One thread of the doors.
+class Worker {
+ public:
+  Worker(const Start& start, const redis::Facts& facts, redis::Counts& counts) noexcept
+      : start_(start), facts_(facts), counts_(counts) {}
+
+  [[nodiscard]] int run() {
+    const std::unique_ptr<AsyncClient> client = connect();
+    if (client == nullptr) return 0;
+    redis::Store store{.client = *client, .shard = shard_, .facts = facts_, .counts = counts_};
+    std::vector<int> listeners;
+    for (const Descriptor& listener : start_.listeners) listeners.push_back(listener.get());
+    auto sockets = Sockets::create(shard_, store, listeners);
+    if (!sockets) {
+      log_error("{}", sockets.error().to_line());
+      runtime::end_process(1);
+    }
+    shard_.run();
+    (*sockets)->close();
+    (void)shard_.run_until([&] { return (*sockets)->count() == 0; }, shard_.refresh_now() + kEnding_ns);
+    // Commands that still wait for a server: the process ends without their end.
+    if ((*sockets)->count() != 0) runtime::end_process(0);
+    return 0;
+  }
+  // Any thread.
+  void stop() noexcept {
+    is_stopping_ = true;
+    shard_.stop();
+  }
+
+ private:
+  // Null: it is to stop. The node may have no server for a moment.
+  [[nodiscard]] std::unique_ptr<AsyncClient> connect() {
+    while (!is_stopping_) {
+      auto client = runtime::block_on(
+          shard_, AsyncClient::connect(shard_, start_.birth.node, {.timeout_ns = redis::kDoorTimeout_ns}));
+      if (client) return std::move(*client);
+      log_warn("the doors do not reach the node: {}", client.error().to_line());
+      (void)shard_.run_until([] { return false; }, shard_.refresh_now() + kConnectAgain_ns);
+    }
+    return nullptr;
+  }
+
+  const Start& start_;
+  const redis::Facts& facts_;
+  redis::Counts& counts_;
+  runtime::Shard shard_{system_clock()};
+  std::atomic<bool> is_stopping_ = false;
+};
+
+// Until SIGTERM, or the end of the keeper.
+void await_end(int signals, int link) {
+  for (;;) {
+    std::array<pollfd, 2> watched = {
+        {{.fd = signals, .events = POLLIN, .revents = 0}, {.fd = link, .events = POLLIN, .revents = 0}}};
+    if (::poll(watched.data(), watched.size(), -1) > 0) return;
+  }
+}
+
+}  // namespace
+
+int run_doors(int keeper_link) {
+  // A process of the same user must not read a password or take a socket out of this one. The keeper says
+  // nothing before.
+  prctl(PR_SET_DUMPABLE, 0);
+  prctl(PR_SET_NAME, "refract-doors");
+  raise_file_limit();
+  (void)std::signal(SIGPIPE, SIG_IGN);
+  sigset_t ending;
+  sigemptyset(&ending);
+  for (const int signal : {SIGTERM, SIGINT}) sigaddset(&ending, signal);
+  // Before there is another thread, which would have it.
+  sigprocmask(SIG_BLOCK, &ending, nullptr);
+  const Descriptor signals(signalfd(-1, &ending, SFD_CLOEXEC));
+  auto start = ask(keeper_link);
+  if (!start) {
+    log_error("{}", start.error().to_line());
+    return 1;
+  }
+  const node::DoorsBirth& birth = start->birth;
+  const redis::Facts facts{.password = birth.password,
+                           .node = birth.node,
+                           .tcp_port = birth.tcp_port,
+                           .begun_ns = system_clock().now_ns(),
+                           .threads = birth.threads,
+                           .memory_limit_bytes = birth.memory_limit_bytes,
+                           .eviction = birth.eviction};
+  redis::Counts counts;
+  std::vector<std::unique_ptr<Worker>> workers;
+  std::vector<std::unique_ptr<runtime::ShardThread>> threads;
+  for (uint32_t i = 0; i < birth.threads; ++i) {
+    workers.push_back(std::make_unique<Worker>(*start, facts, counts));
+    auto thread = runtime::ShardThread::start({.name = "doors", .on_end = [](int) {}},
+                                              [worker = workers.back().get()] { return worker->run(); });
+    if (!thread) {
+      log_error("{}", thread.error().to_line());
+      return 1;
+    }
+    threads.push_back(std::move(*thread));
+  }
+  await_end(signals.get(), keeper_link);
+  for (const auto& worker : workers) worker->stop();
+  threads.clear();
+  return 0;
+}
+
+}  // namespace refract::doors

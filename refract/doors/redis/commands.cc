@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "refract/doors/redis/commands.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <unordered_map>
+
+#include "refract/doors/redis/handlers.h"
+
+namespace refract::doors::redis {
+namespace {
+
+constexpr Row kRows[] = {
+    {"auth", -2, Kind::kLocal, auth, nullptr, "noscript loading stale fast no_auth allow_busy", 0, 0, 0,
+     true},
+    {"client", -2, Kind::kLocal, client, nullptr, "admin noscript loading stale", 0, 0, 0},
+    {"command", -1, Kind::kLocal, command, nullptr, "loading stale", 0, 0, 0},
+    {"config", -2, Kind::kLocal, config, nullptr, "admin noscript loading stale", 0, 0, 0},
+    {"dbsize", 1, Kind::kAll, nullptr, dbsize, "readonly fast", 0, 0, 0},
+    {"del", -2, Kind::kAll, nullptr, del, "write", 1, -1, 1},
+    {"echo", 2, Kind::kLocal, echo, nullptr, "loading stale fast", 0, 0, 0},
+    {"exists", -2, Kind::kRead, exists_at_once, exists, "readonly fast", 1, -1, 1},
+    {"expiretime", 2, Kind::kRead, ttl_at_once, ttl, "readonly fast", 1, 1, 1},
+    {"get", 2, Kind::kRead, get_at_once, get, "readonly fast", 1, 1, 1},
+    {"hello", -1, Kind::kLocal, hello, nullptr, "noscript loading stale fast no_auth allow_busy", 0, 0, 0,
+     true},
+    {"info", -1, Kind::kAll, nullptr, info, "loading stale", 0, 0, 0},
+    {"mget", -2, Kind::kRead, nullptr, mget, "readonly fast", 1, -1, 1},
+    {"mset", -3, Kind::kAll, nullptr, mset, "write denyoom", 1, -1, 2},
+    {"pexpiretime", 2, Kind::kRead, ttl_at_once, ttl, "readonly fast", 1, 1, 1},
+    {"ping", -1, Kind::kLocal, ping, nullptr, "fast", 0, 0, 0},
+    {"pttl", 2, Kind::kRead, ttl_at_once, ttl, "readonly fast", 1, 1, 1},
+    {"quit", -1, Kind::kLocal, quit, nullptr, "noscript loading stale fast no_auth allow_busy", 0, 0, 0,
+     true},
+    {"scan", -2, Kind::kAll, nullptr, scan, "readonly", 0, 0, 0},
+    {"select", 2, Kind::kLocal, select, nullptr, "loading stale fast", 0, 0, 0},
+    {"set", -3, Kind::kWrite, nullptr, set, "write denyoom", 1, 1, 1},
+    {"strlen", 2, Kind::kRead, strlen_at_once, strlen, "readonly fast", 1, 1, 1},
+    {"touch", -2, Kind::kRead, exists_at_once, exists, "readonly fast", 1, -1, 1},
+    {"ttl", 2, Kind::kRead, ttl_at_once, ttl, "readonly fast", 1, 1, 1},
+    {"type", 2, Kind::kRead, type_at_once, type, "readonly fast", 1, 1, 1},
+    {"unlink", -2, Kind::kAll, nullptr, del, "write fast", 1, -1, 1},
+};
+constexpr size_t kNameBytesMax = 32;
+
+}  // namespace
+
+std::span<const Row> rows() noexcept {
+  return kRows;
+}
+
+const Row* row_of(std::string_view name) noexcept {
+  static const auto kByName = [] {
+    std::unordered_map<std::string_view, const Row*> by_name;
+    for (const Row& row : kRows) by_name.emplace(row.name, &row);
+    return by_name;
+  }();
+  std::array<char, kNameBytesMax> lower;
+  if (name.size() > lower.size()) return nullptr;
+  std::ranges::transform(name, lower.begin(), [](char c) {
+    return static_cast<char>(c >= 'A' && c <= 'Z' ? c + ('a' - 'A') : c);
+  });
+  const auto found = kByName.find(std::string_view(lower.data(), name.size()));
+  return found == kByName.end() ? nullptr : found->second;
+}
+
+bool has_arity(const Row& row, size_t words) noexcept {
+  const auto count = static_cast<int64_t>(words);
+  return row.arity < 0 ? count >= -row.arity : count == row.arity;
+}
+
+// The first 128 bytes of the name, and of all words together; of each what stands in front of a zero.
+std::string unknown_command(Words words) {
+  constexpr size_t kShownMax = 128;
+  const auto shown = [](std::string_view word, size_t most) {
+    return word.substr(0, std::min(word.find('\0'), most));
+  };
+  std::string arguments;
+  for (size_t i = 1; i < words.size() && arguments.size() < kShownMax; ++i) {
+    arguments += fmt::format("'{}' ", shown(words[i], kShownMax - arguments.size()));
+  }
+  return fmt::format("ERR unknown command '{}', with args beginning with: {}", shown(words[0], kShownMax),
+                     arguments);
+}
+
+std::string wrong_arity(std::string_view name) {
+  return fmt::format("ERR wrong number of arguments for '{}' command", name);
+}
+
+}  // namespace refract::doors::redis

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// The commands that Redis clients may call: a row for each, by which the door runs it, refuses it, and tells
+// of it (COMMAND).
+//
+// Threads: that of its door.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "refract/client/async_client.h"
+#include "refract/doors/redis/facts.h"
+#include "refract/doors/redis/reply.h"
+#include "refract/runtime/shard.h"
+#include "refract/runtime/task.h"
+
+namespace refract::doors::redis {
+
+class Session;
+struct Pending;
+
+using Words = std::span<const std::string_view>;
+
+// What all connections of a thread work with. All outlives them.
+struct Store {
+  AsyncClient& client;
+  runtime::Shard& shard;
+  const Facts& facts;
+  Counts& counts;
+  std::string value = {};  // Of the read that runs now: its memory is used again.
+};
+
+// A command that runs now, on bytes that stay for so long.
+struct Call {
+  Store& store;
+  Session& session;
+  Words words;
+  Reply reply;
+};
+
+// Which commands of its connection may be under way beside it.
+enum class Kind : uint8_t {
+  kLocal,  // It has no part in the order: it concerns the connection alone.
+  kRead,   // It looks when all before have ended.
+  kWrite,  // It leaves when all reads before have looked; writes before may be under way.
+  kAll,    // All before have ended, and all behind wait for its end.
+};
+
+struct Row {
+  std::string_view name;  // In lower letters.
+  // How many words, the name included; -n: n at least.
+  int arity;
+  Kind kind;
+  // Replies at once. False: this cannot be told at once, and nothing was done. Null: never.
+  bool (*at_once)(Call& call);
+  // Puts the reply into the command's. Null: at_once() always replies.
+  runtime::Task<> (*as_task)(Store& store, Pending& command);
+  // For COMMAND: Redis's flags, and where keys stand (0, 0, 0: nowhere).
+  std::string_view flags;
+  int first_key;
+  int last_key;
+  int key_step;
+  // A connection that has not proven itself may call it.
+  bool is_open = false;
+};
+
+[[nodiscard]] std::span<const Row> rows() noexcept;
+// Of a name in letters of any case. Null: there is none.
+[[nodiscard]] const Row* row_of(std::string_view name) noexcept;
+
+[[nodiscard]] bool has_arity(const Row& row, size_t words) noexcept;
+// In Redis's words.
+[[nodiscard]] std::string unknown_command(Words words);
+[[nodiscard]] std::string wrong_arity(std::string_view name);
+
+}  // namespace refract::doors::redis

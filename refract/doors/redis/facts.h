@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a door tells of itself, and counts, for all its threads.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+
+namespace refract::doors::redis {
+
+struct Facts {
+  std::string password;   // Empty: none is asked for.
+  std::string node;       // Where the node is: the path of its socket.
+  uint16_t tcp_port = 0;  // 0: the door listens at no TCP port.
+  uint64_t begun_ns = 0;  // By the system's clock.
+  uint32_t threads = 1;
+  uint64_t memory_limit_bytes = 0;  // Of the node.
+  std::string eviction = "none";    // As memory.eviction has it.
+};
+
+struct Counts {
+  std::atomic<uint64_t> next_id{1};      // Of connections.
+  std::atomic<uint64_t> connections{0};  // Now.
+  std::atomic<uint64_t> received{0};     // Connections since the start.
+  std::atomic<uint64_t> commands{0};
+  std::atomic<uint64_t> hits{0};
+  std::atomic<uint64_t> misses{0};
+};
+
+}  // namespace refract::doors::redis

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// What runs each command. Only the table of commands (commands.cc) and the handlers' own sources include
+// this.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "refract/base/result.h"
+#include "refract/base/units.h"
+#include "refract/doors/redis/commands.h"
+#include "refract/doors/redis/session.h"
+#include "refract/runtime/task.h"
+
+namespace refract::doors::redis {
+
+inline constexpr std::string_view kSyntaxError = "ERR syntax error";
+inline constexpr std::string_view kNoInteger = "ERR value is not an integer or out of range";
+// Of Redis that is spoken here, for programs that look at it.
+inline constexpr std::string_view kRedisVersion = "7.0.15";
+// Of a command with all its attempts.
+inline constexpr uint64_t kDoorTimeout_ns = 30 * kSecond_ns;
+
+[[nodiscard]] bool is(std::string_view word, std::string_view in_lower_letters) noexcept;
+// As Redis has numbers: the whole word, no "+", no leading zero.
+[[nodiscard]] std::optional<int64_t> integer_of(std::string_view word) noexcept;
+
+// An operation that failed, in Redis's words where it has some. Where it is not known what became of a write,
+// the connection breaks.
+void fail_with(Pending& command, Code code, const AsyncClient& client);
+// The same of one that replies at once, and changes nothing.
+[[nodiscard]] std::string error_of(Code code, const AsyncClient& client);
+
+// Of the connection.
+bool ping(Call& call);
+bool echo(Call& call);
+bool hello(Call& call);
+bool auth(Call& call);
+bool select(Call& call);
+bool client(Call& call);
+bool command(Call& call);
+bool config(Call& call);
+bool quit(Call& call);
+
+// Of the node.
+runtime::Task<> info(Store& store, Pending& command);
+runtime::Task<> dbsize(Store& store, Pending& command);
+runtime::Task<> scan(Store& store, Pending& command);
+
+// Of keys.
+bool get_at_once(Call& call);
+runtime::Task<> get(Store& store, Pending& command);
+runtime::Task<> set(Store& store, Pending& command);
+runtime::Task<> mget(Store& store, Pending& command);
+runtime::Task<> mset(Store& store, Pending& command);
+runtime::Task<> del(Store& store, Pending& command);
+bool exists_at_once(Call& call);
+runtime::Task<> exists(Store& store, Pending& command);
+bool strlen_at_once(Call& call);
+runtime::Task<> strlen(Store& store, Pending& command);
+bool type_at_once(Call& call);
+runtime::Task<> type(Store& store, Pending& command);
+bool ttl_at_once(Call& call);
+runtime::Task<> ttl(Store& store, Pending& command);
+
+}  // namespace refract::doors::redis

@@ -1,0 +1,320 @@
+// SPDX-License-Identifier: Apache-2.0
+// Commands of keys and of their strings.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "refract/base/clock.h"
+#include "refract/base/units.h"
+#include "refract/doors/redis/handlers.h"
+
+namespace refract::doors::redis {
+
+using runtime::Task;
+
+namespace {
+
+// What SET is asked for.
+struct SetOptions {
+  bool if_absent = false;   // NX
+  bool if_present = false;  // XX
+  bool keeps_ttl = false;
+  bool wants_old = false;    // GET
+  uint64_t ttl_ns = 0;       // 0: it stays. At least 1 of a moment that is over.
+  std::string_view wrong{};  // Not empty: what is wrong.
+};
+
+constexpr std::string_view kWrongExpiry = "ERR invalid expire time in 'set' command";
+
+// From now on; a moment that is over is a nanosecond away, and one behind the year 2262, where our time ends,
+// is there. Nothing: Redis cannot count it.
+std::optional<uint64_t> ttl_of(int64_t number, bool is_seconds, bool is_moment) {
+  const auto now_ns = static_cast<int64_t>(system_clock().wall_ns());
+  const int64_t now_ms = now_ns / static_cast<int64_t>(kMillisecond_ns);
+  int64_t ms = 0;
+  if (number <= 0 || __builtin_mul_overflow(number, is_seconds ? 1000 : 1, &ms)) return std::nullopt;
+  if (!is_moment && ms > INT64_MAX - now_ms) return std::nullopt;
+  int64_t ns = 0;
+  if (__builtin_mul_overflow(ms, static_cast<int64_t>(kMillisecond_ns), &ns)) ns = INT64_MAX;
+  if (is_moment) return static_cast<uint64_t>(std::max<int64_t>(ns - now_ns, 1));
+  return static_cast<uint64_t>(std::min(ns, INT64_MAX - now_ns));
+}
+
+enum class Expiry : uint8_t { kNone, kSeconds, kMilliseconds, kMomentSeconds, kMomentMilliseconds, kKept };
+
+Expiry expiry_named(std::string_view word) noexcept {
+  if (is(word, "ex")) return Expiry::kSeconds;
+  if (is(word, "px")) return Expiry::kMilliseconds;
+  if (is(word, "exat")) return Expiry::kMomentSeconds;
+  if (is(word, "pxat")) return Expiry::kMomentMilliseconds;
+  return is(word, "keepttl") ? Expiry::kKept : Expiry::kNone;
+}
+
+// What is no syntax is said before what is no number. Of an option that is there twice the last counts.
+SetOptions options_of(Words words) {
+  SetOptions options;
+  const auto wrong = [&options](std::string_view what) {
+    options.wrong = what;
+    return options;
+  };
+  Expiry expiry = Expiry::kNone;
+  std::string_view time;
+  for (size_t i = 3; i < words.size(); ++i) {
+    const Expiry named = expiry_named(words[i]);
+    const bool has_time = named != Expiry::kNone && named != Expiry::kKept;
+    if (is(words[i], "nx") && !options.if_present) {
+      options.if_absent = true;
+    } else if (is(words[i], "xx") && !options.if_absent) {
+      options.if_present = true;
+    } else if (is(words[i], "get")) {
+      options.wants_old = true;
+    } else if (named != Expiry::kNone && (expiry == Expiry::kNone || expiry == named) &&
+               (!has_time || i + 1 < words.size())) {
+      expiry = named;
+      if (has_time) time = words[++i];
+    } else {
+      return wrong(kSyntaxError);
+    }
+  }
+  options.keeps_ttl = expiry == Expiry::kKept;
+  if (expiry == Expiry::kNone || expiry == Expiry::kKept) return options;
+  const auto number = integer_of(time);
+  if (!number) return wrong(kNoInteger);
+  const bool is_seconds = expiry == Expiry::kSeconds || expiry == Expiry::kMomentSeconds;
+  const bool is_moment = expiry == Expiry::kMomentSeconds || expiry == Expiry::kMomentMilliseconds;
+  const auto ttl_ns = ttl_of(*number, is_seconds, is_moment);
+  if (!ttl_ns) return wrong(kWrongExpiry);
+  options.ttl_ns = *ttl_ns;
+  return options;
+}
+
+// Reads, and puts on what it has read, until nothing else was in the way.
+Task<> set_on_what_is_there(Store& store, Pending& command, const SetOptions& options) {
+  const std::string_view key = command.words[1];
+  const uint64_t end_ns = store.shard.refresh_now() + kDoorTimeout_ns;
+  std::string old;
+  for (;;) {
+    const Result<Got> got = co_await store.client.get(key, old);
+    if (!got && got.code() != Code::kNotFound) co_return fail_with(command, got.code(), store.client);
+    Reply reply = command.reply();
+    const bool is_refused = got ? options.if_absent : options.if_present;
+    if (!is_refused) {
+      PutOptions put{.ttl_ns = options.ttl_ns};
+      if (got) put.if_version = got->version;
+      if (!got) put.if_absent = true;
+      if (options.keeps_ttl && got && got->expires_wall_ns != 0) {
+        const uint64_t now_ns = system_clock().wall_ns();
+        put.ttl_ns = std::max<uint64_t>(got->expires_wall_ns - std::min(now_ns, got->expires_wall_ns), 1);
+      }
+      const Result<uint64_t> version = co_await store.client.put(key, command.words[2], put);
+      const Code code = version.code();
+      const bool is_overtaken =
+          code == Code::kVersionMismatch || code == Code::kExists || code == Code::kNotFound;
+      if (is_overtaken && store.shard.refresh_now() < end_ns) continue;
+      if (!version) co_return fail_with(command, is_overtaken ? Code::kConflict : code, store.client);
+    }
+    if (options.wants_old && got) {
+      reply.bulk(old);
+    } else if (options.wants_old || is_refused) {
+      reply.null();
+    } else {
+      reply.ok();
+    }
+    co_return;
+  }
+}
+
+void count(Store& store, bool is_hit) noexcept {
+  (is_hit ? store.counts.hits : store.counts.misses).fetch_add(1, std::memory_order_relaxed);
+}
+
+// What there is of one key; `answer` replies of that, or of nothing.
+template <typename Answer>
+bool look_at_once(Call& call, Answer answer) {
+  const Result<Got> got = call.store.client.exists_at_once(call.words[1]);
+  if (!got && got.code() != Code::kNotFound) return false;
+  count(call.store, got.has_value());
+  answer(call.words, got ? &*got : nullptr, call.reply);
+  return true;
+}
+template <typename Answer>
+Task<> look(Store& store, Pending& command, Answer answer) {
+  const Result<Got> got = co_await store.client.exists(command.words[1]);
+  if (!got && got.code() != Code::kNotFound) co_return fail_with(command, got.code(), store.client);
+  count(store, got.has_value());
+  Reply reply = command.reply();
+  answer(command.words, got ? &*got : nullptr, reply);
+}
+
+void answer_strlen(Words /*words*/, const Got* got, Reply& reply) {
+  reply.number(got != nullptr ? static_cast<int64_t>(got->value_bytes) : 0);
+}
+void answer_type(Words /*words*/, const Got* got, Reply& reply) {
+  reply.simple(got != nullptr ? "string" : "none");
+}
+// TTL, PTTL, EXPIRETIME and PEXPIRETIME.
+void answer_ttl(Words words, const Got* got, Reply& reply) {
+  if (got == nullptr) return reply.number(-2);
+  if (got->expires_wall_ns == 0) return reply.number(-1);
+  const bool is_ms = words[0].front() == 'p' || words[0].front() == 'P';
+  const bool is_moment = words[0].size() > std::string_view("pttl").size();
+  const uint64_t unit_ns = is_ms ? kMillisecond_ns : kSecond_ns;
+  if (is_moment) return reply.number(static_cast<int64_t>(got->expires_wall_ns / unit_ns));
+  const uint64_t left_ns =
+      got->expires_wall_ns - std::min<uint64_t>(system_clock().wall_ns(), got->expires_wall_ns);
+  // Rounded as Redis does, which counts milliseconds.
+  const uint64_t left_ms = left_ns / kMillisecond_ns;
+  reply.number(static_cast<int64_t>(is_ms ? left_ms : (left_ms + 500) / 1000));
+}
+
+}  // namespace
+
+bool get_at_once(Call& call) {
+  AsyncClient::Get get = call.store.client.get(call.words[1], call.store.value);
+  if (!get.await_ready()) return false;
+  const Result<Got> got = get.await_resume();
+  if (!got && got.code() != Code::kNotFound) return false;
+  count(call.store, got.has_value());
+  if (got) {
+    call.reply.bulk(call.store.value);
+  } else {
+    call.reply.null();
+  }
+  return true;
+}
+
+Task<> get(Store& store, Pending& command) {
+  std::string value;
+  const Result<Got> got = co_await store.client.get(command.words[1], value);
+  if (!got && got.code() != Code::kNotFound) co_return fail_with(command, got.code(), store.client);
+  count(store, got.has_value());
+  if (got) {
+    command.reply().bulk(value);
+  } else {
+    command.reply().null();
+  }
+}
+
+Task<> set(Store& store, Pending& command) {
+  SetOptions options;
+  if (command.words.size() > 3) options = options_of(command.words);
+  if (!options.wrong.empty()) co_return command.reply().error(options.wrong);
+  if (options.if_present || options.wants_old || options.keeps_ttl) {
+    co_await set_on_what_is_there(store, command, options);
+    co_return;
+  }
+  const Result<uint64_t> version = co_await store.client.put(
+      command.words[1], command.words[2], {.if_absent = options.if_absent, .ttl_ns = options.ttl_ns});
+  if (version) {
+    command.reply().ok();
+  } else if (options.if_absent && version.code() == Code::kExists) {
+    command.reply().null();
+  } else {
+    fail_with(command, version.code(), store.client);
+  }
+}
+
+Task<> mget(Store& store, Pending& command) {
+  std::vector<GetItem> items(command.words.size() - 1);
+  for (size_t i = 0; i < items.size(); ++i) items[i].key = command.words[i + 1];
+  co_await store.client.multi_get(items);
+  for (const GetItem& item : items) {
+    if (item.result || item.result.code() == Code::kNotFound) continue;
+    co_return fail_with(command, item.result.code(), store.client);
+  }
+  Reply reply = command.reply();
+  reply.array(items.size());
+  for (const GetItem& item : items) {
+    count(store, item.result.has_value());
+    if (item.result) {
+      reply.bulk(item.value);
+    } else {
+      reply.null();
+    }
+  }
+}
+
+// Of a key that is there twice the last value stays, as in Redis.
+Task<> mset(Store& store, Pending& command) {
+  const auto& words = command.words;
+  if (words.size() % 2 == 0) co_return command.reply().error(wrong_arity("mset"));
+  std::vector<PutItem> items;
+  items.reserve(words.size() / 2);
+  for (size_t i = 1; i < words.size(); i += 2) {
+    const auto same =
+        std::ranges::find_if(items, [&](const PutItem& one) { return one.key.text() == words[i]; });
+    if (same != items.end()) {
+      same->value = words[i + 1];
+    } else {
+      items.push_back({.key = words[i], .value = words[i + 1]});
+    }
+  }
+  co_await store.client.multi_put(items);
+  for (const PutItem& item : items) {
+    if (!item.result) co_return fail_with(command, item.result.code(), store.client);
+  }
+  command.reply().ok();
+}
+
+Task<> del(Store& store, Pending& command) {
+  int64_t erased = 0;
+  for (size_t i = 1; i < command.words.size(); ++i) {
+    const Result<uint64_t> version = co_await store.client.erase(command.words[i]);
+    if (!version && version.code() != Code::kNotFound) {
+      co_return fail_with(command, version.code(), store.client);
+    }
+    erased += version ? 1 : 0;
+  }
+  command.reply().number(erased);
+}
+
+bool exists_at_once(Call& call) {
+  int64_t there = 0;
+  for (const std::string_view key : call.words.subspan(1)) {
+    const Result<Got> got = call.store.client.exists_at_once(key);
+    if (!got && got.code() != Code::kNotFound) return false;
+    there += got ? 1 : 0;
+  }
+  call.reply.number(there);
+  return true;
+}
+
+Task<> exists(Store& store, Pending& command) {
+  std::vector<ExistsItem> items(command.words.size() - 1);
+  for (size_t i = 0; i < items.size(); ++i) items[i].key = command.words[i + 1];
+  co_await store.client.multi_exists(items);
+  int64_t there = 0;
+  for (const ExistsItem& item : items) {
+    if (!item.result && item.result.code() != Code::kNotFound) {
+      co_return fail_with(command, item.result.code(), store.client);
+    }
+    there += item.result ? 1 : 0;
+  }
+  command.reply().number(there);
+}
+
+bool strlen_at_once(Call& call) {
+  return look_at_once(call, answer_strlen);
+}
+Task<> strlen(Store& store, Pending& command) {
+  return look(store, command, answer_strlen);
+}
+bool type_at_once(Call& call) {
+  return look_at_once(call, answer_type);
+}
+Task<> type(Store& store, Pending& command) {
+  return look(store, command, answer_type);
+}
+bool ttl_at_once(Call& call) {
+  return look_at_once(call, answer_ttl);
+}
+Task<> ttl(Store& store, Pending& command) {
+  return look(store, command, answer_ttl);
+}
+
+}  // namespace refract::doors::redis

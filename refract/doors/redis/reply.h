@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// Replies of Redis's protocol, RESP2 and RESP3, written behind what a string has already.
+//
+// Threads: any.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace refract::doors::redis {
+
+enum class Protocol : uint8_t { kResp2 = 2, kResp3 = 3 };
+
+class Reply {
+ public:
+  // `out` outlives this.
+  Reply(std::string& out, Protocol protocol) noexcept : out_(out), protocol_(protocol) {}
+
+  void ok() { out_ += "+OK\r\n"; }
+  // Without line breaks: simple strings and errors end with one.
+  void simple(std::string_view text) { line('+', text); }
+  // Its first word says what is wrong: "ERR", "OOM". Line breaks become spaces.
+  void error(std::string_view text);
+  void number(int64_t number);
+  void bulk(std::string_view bytes);
+  void null();
+  void null_array();
+  // A whole reply that was written elsewhere.
+  void raw(std::string_view reply) { out_ += reply; }
+  // So many replies follow; of a map twice as many.
+  void array(size_t count) { count_line('*', count); }
+  void map(size_t count);
+  // Text for people: a verbatim string in RESP3.
+  void text(std::string_view text);
+  [[nodiscard]] Protocol protocol() const noexcept { return protocol_; }
+
+ private:
+  void line(char kind, std::string_view text);
+  void count_line(char kind, size_t count);
+
+  std::string& out_;
+  Protocol protocol_;
+};
+
+}  // namespace refract::doors::redis

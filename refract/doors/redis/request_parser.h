@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// Requests of Redis's protocol, taken apart as their bytes come: an array of bulk strings, or a line of words
+// as a person types it into telnet. Limits and sentences are Redis's own.
+//
+// The bytes of a request stay where the caller has received them. What was parsed of a request that is not
+// whole yet is not parsed again, so the work is linear, however the stream is cut.
+//
+// A bulk string of kAsideBytes or more that is not whole yet can be received aside: into memory of the
+// caller's, which is then its place for good, instead of behind the rest.
+//
+// Threads: one.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace refract::doors::redis {
+
+class RequestParser {
+ public:
+  static constexpr size_t kLineBytesMax = 64 * 1024;
+  static constexpr int64_t kBulksMax = 1024 * 1024;
+  static constexpr int64_t kBulkBytesMax = int64_t{512} << 20;
+  // Of a connection that has not said who it is.
+  static constexpr int64_t kBulksMaxUnproven = 10;
+  static constexpr int64_t kBulkBytesMaxUnproven = 16 * 1024;
+  static constexpr size_t kAsideBytes = 16 * 1024;
+
+  enum class Step : uint8_t {
+    kMore,     // The request is not whole.
+    kRequest,  // words() are there. May be empty: an empty line, or an array of none.
+    kBroken,   // The stream cannot be understood from here on: error().
+  };
+
+  // `bytes` begins where the request does, and is what came of it and behind it so far: as in the last call,
+  // and more behind. Behind kRequest the next call is for the next request, which begins at taken().
+  [[nodiscard]] Step parse(std::string_view bytes);
+
+  // REQUIRES: kRequest. In `bytes` of that call, or where they were received aside.
+  [[nodiscard]] const std::vector<std::string_view>& words() const noexcept { return words_; }
+  // How many bytes of `bytes` the request had.
+  [[nodiscard]] size_t taken() const noexcept { return at_; }
+  [[nodiscard]] const std::string& error() const noexcept { return error_; }
+
+  // What may be received aside.
+  struct Aside {
+    size_t bytes;  // Of the string.
+    size_t begin;  // Where it begins, in `bytes`: what has come of it stands there.
+  };
+  // Behind kMore. Nothing: there is no such string under way, or it is received aside already.
+  [[nodiscard]] std::optional<Aside> aside() const noexcept;
+  // The string is received there from now on: `bytes` of the next call ends with the string's length line,
+  // where aside()->begin was, and continues behind the string. Called once all of it is there.
+  void received_aside(std::string_view string) noexcept;
+
+  // Whether the connection has proven itself, or need not: larger requests are taken then.
+  void set_proven(bool is_proven) noexcept { is_proven_ = is_proven; }
+
+  // Whether nothing of a request was parsed.
+  [[nodiscard]] bool is_between() const noexcept { return stage_ == Stage::kBegin; }
+
+ private:
+  enum class Stage : uint8_t { kBegin, kBulkLength, kBulk, kBulkEnd, kDone, kBroken };
+
+  // A bulk string or, where it was received aside, the memory that has it.
+  struct Word {
+    size_t begin = 0;
+    size_t bytes = 0;
+    const char* aside = nullptr;
+  };
+
+  [[nodiscard]] Step take_begin(std::string_view bytes);
+  [[nodiscard]] Step take_inline(std::string_view line);
+  [[nodiscard]] Step take_bulks(std::string_view bytes);
+  [[nodiscard]] Step take_bulk_length(std::string_view bytes);
+  [[nodiscard]] Step finish(std::string_view bytes);
+  [[nodiscard]] Step broken(std::string sentence);
+  void reset() noexcept;
+
+  Stage stage_ = Stage::kBegin;
+  bool is_proven_ = true;
+  size_t at_ = 0;      // Parsed so far.
+  size_t looked_ = 0;  // No end of a line stands before.
+  int64_t left_ = 0;   // Bulk strings that are still to come.
+  size_t length_ = 0;  // Of the bulk string under way.
+  std::vector<Word> parts_;
+  std::vector<std::string_view> words_;
+  std::string joined_;  // The words of a line, whose quotes are gone.
+  std::string error_;
+};
+
+}  // namespace refract::doors::redis

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "refract/doors/redis/session.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "refract/base/check.h"
+
+namespace refract::doors::redis {
+namespace {
+
+// What a browser sends to any port that a page names: nothing of it is to run.
+bool is_of_browser(std::string_view name) noexcept {
+  const auto is = [name](std::string_view wanted) {
+    return std::ranges::equal(name, wanted,
+                              [](char a, char b) { return (a >= 'A' && a <= 'Z' ? a + 32 : a) == b; });
+  };
+  return is("post") || is("host:");
+}
+
+}  // namespace
+
+Session::Session(Store& store, Listener& listener, std::string peer, std::string local)
+    : store_(store),
+      listener_(listener),
+      has_proven_(store.facts.password.empty()),
+      id_(store.counts.next_id.fetch_add(1, std::memory_order_relaxed)),
+      peer_(std::move(peer)),
+      local_(std::move(local)) {
+  parser_.set_proven(has_proven_);
+}
+
+Session::~Session() {
+  REFRACT_CHECK(begun_ == 0);
+}
+
+void Session::prove() noexcept {
+  has_proven_ = true;
+  parser_.set_proven(true);
+}
+
+size_t Session::take(std::string_view bytes) {
+  size_t taken = 0;
+  while (takes_requests() && !is_full()) {
+    const RequestParser::Step step = parser_.parse(bytes.substr(taken));
+    if (step == RequestParser::Step::kMore) break;
+    if (step == RequestParser::Step::kBroken) {
+      refuse("ERR " + parser_.error());
+      end();
+      break;
+    }
+    if (!parser_.words().empty()) take_request(parser_.words());
+    taken += parser_.taken();
+  }
+  return taken;
+}
+
+void Session::take_request(const std::vector<std::string_view>& words) {
+  store_.counts.commands.fetch_add(1, std::memory_order_relaxed);
+  const Row* const row = row_of(words.front());
+  if (row == nullptr && is_of_browser(words.front())) return end();
+  if (row == nullptr) return refuse(unknown_command(words));
+  if (!has_arity(*row, words.size())) return refuse(wrong_arity(row->name));
+  if (!has_proven_ && !row->is_open) return refuse("NOAUTH Authentication required.");
+  if (pending_.empty() && row->at_once != nullptr) {
+    Call call{.store = store_, .session = *this, .words = words, .reply = {output_, protocol_}};
+    if (row->at_once(call)) return;
+  }
+  line_up(*row, words);
+}
+
+// In its place among the others.
+void Session::refuse(std::string_view why) {
+  if (pending_.empty()) return Reply(output_, protocol_).error(why);
+  pending_.push_back(std::make_unique<Pending>());
+  Pending& command = *pending_.back();
+  command.protocol = protocol_;
+  command.has_begun = command.is_over = true;
+  command.reply().error(why);
+}
+
+void Session::line_up(const Row& row, const std::vector<std::string_view>& words) {
+  auto command = std::make_unique<Pending>();
+  command->row = &row;
+  command->session = this;
+  command->protocol = protocol_;
+  size_t bytes = 0;
+  for (const std::string_view word : words) bytes += word.size();
+  command->bytes.reserve(bytes);
+  command->words.reserve(words.size());
+  for (const std::string_view word : words) {
+    const size_t begin = command->bytes.size();
+    command->bytes += word;
+    command->words.emplace_back(command->bytes.data() + begin, word.size());
+  }
+  // What concerns the connection alone counts for all that follows.
+  if (row.kind == Kind::kLocal) {
+    Call call{.store = store_, .session = *this, .words = command->words, .reply = command->reply()};
+    command->has_begun = command->is_over = row.at_once(call);
+  }
+  pending_.push_back(std::move(command));
+  go_on();
+}
+
+// Begins what may begin. A task that ends at once comes here again: then the loop that runs already sees it.
+void Session::go_on() {
+  if (std::exchange(is_going_on_, true)) return;
+  for (bool has_changed = true; has_changed;) {
+    has_changed = false;
+    bool has_read = false;  // Before the one that is looked at, under way or waiting.
+    bool has_write = false;
+    for (size_t i = 0; i < pending_.size() && !has_left_; ++i) {
+      Pending& command = *pending_[i];
+      if (command.is_over) continue;
+      const Kind kind = command.row->kind;
+      const bool may_begin = kind == Kind::kWrite ? !has_read : !has_read && !has_write;
+      if (!command.has_begun && may_begin) has_changed |= begin(command);
+      if (command.is_over) continue;
+      if (kind == Kind::kAll || (!command.has_begun && !may_begin)) break;
+      has_read |= kind == Kind::kRead;
+      has_write |= kind == Kind::kWrite;
+      if (has_read) break;
+    }
+  }
+  is_going_on_ = false;
+  give_replies();
+}
+
+// True: it is over.
+bool Session::begin(Pending& command) {
+  command.has_begun = true;
+  if (command.row->at_once != nullptr) {
+    Call call{.store = store_, .session = *this, .words = command.words, .reply = command.reply()};
+    if (command.row->at_once(call)) return command.is_over = true;
+  }
+  ++begun_;
+  store_.shard.spawn(run(*this, command));
+  return command.is_over;
+}
+
+runtime::Task<> Session::run(Session& session, Pending& command) {
+  co_await command.row->as_task(session.store_, command);
+  command.is_over = true;
+  --session.begun_;
+  session.go_on();
+  if (session.has_left_ || !session.output_.empty() || session.is_ending_) session.listener_.has_replies();
+}
+
+void Session::give_replies() {
+  while (!pending_.empty() && pending_.front()->is_over) {
+    if (pending_.front()->breaks) {
+      // What follows it may be built upon it.
+      end();
+      leave();
+      return;
+    }
+    output_ += pending_.front()->answer;
+    pending_.pop_front();
+  }
+}
+
+void Session::leave() noexcept {
+  has_left_ = true;
+  is_ending_ = true;
+  std::erase_if(pending_, [](const auto& one) { return !one->has_begun || one->is_over; });
+}
+
+}  // namespace refract::doors::redis

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+// One connection of a Redis client: its requests in order, their replies in the same order, whatever ends
+// first.
+//
+// Threads: that of its door.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "refract/doors/redis/commands.h"
+#include "refract/doors/redis/reply.h"
+#include "refract/doors/redis/request_parser.h"
+#include "refract/runtime/task.h"
+
+namespace refract::doors::redis {
+
+// A command that is not over.
+struct Pending {
+  const Row* row = nullptr;
+  Session* session = nullptr;
+  Protocol protocol = Protocol::kResp2;
+  std::string bytes = {};                    // Of all words.
+  std::vector<std::string_view> words = {};  // In `bytes`.
+  std::string answer = {};
+  bool has_begun = false;
+  bool is_over = false;
+  bool breaks = false;  // What became of it is not known, so the connection ends instead of a reply.
+
+  [[nodiscard]] Reply reply() noexcept { return {answer, protocol}; }
+};
+
+class Session {
+ public:
+  static constexpr size_t kPendingMax = 1024;
+  // While so much was not sent, no further request is taken.
+  static constexpr size_t kUnsentMax = size_t{8} << 20;
+
+  // Told when replies are there that were not before, inside of a poll.
+  class Listener {
+   public:
+    virtual void has_replies() noexcept = 0;
+
+   protected:
+    ~Listener() = default;
+  };
+
+  // All outlive it.
+  Session(Store& store, Listener& listener, std::string peer, std::string local);
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+  // REQUIRES: is_idle().
+  ~Session();
+
+  // Takes the requests that `bytes` begins with, and returns how many bytes they had. The rest comes again,
+  // with more behind it: as RequestParser::parse() has it.
+  [[nodiscard]] size_t take(std::string_view bytes);
+  // Replies that are ready, to be sent and erased from the front.
+  [[nodiscard]] std::string& output() noexcept { return output_; }
+  // What was there is taken up again once some of it is over, or sent.
+  [[nodiscard]] bool is_full() const noexcept {
+    return pending_.size() >= kPendingMax || output_.size() >= kUnsentMax;
+  }
+  // The connection ends once output() is sent: the client has asked for it, or cannot be understood.
+  [[nodiscard]] bool is_ending() const noexcept { return is_ending_ && pending_.empty(); }
+  [[nodiscard]] bool takes_requests() const noexcept { return !is_ending_; }
+  // Nothing of it is under way.
+  [[nodiscard]] bool is_idle() const noexcept { return begun_ == 0; }
+  // The client has gone: what has not begun does not begin.
+  void leave() noexcept;
+
+  // For commands.
+  void end() noexcept { is_ending_ = true; }
+  [[nodiscard]] Protocol protocol() const noexcept { return protocol_; }
+  void speak(Protocol protocol) noexcept { protocol_ = protocol; }
+  [[nodiscard]] uint64_t id() const noexcept { return id_; }
+  [[nodiscard]] bool has_proven() const noexcept { return has_proven_; }
+  void prove() noexcept;
+  [[nodiscard]] const std::string& name() const noexcept { return name_; }
+  void take_name(std::string_view name) { name_ = name; }
+  [[nodiscard]] const std::string& peer() const noexcept { return peer_; }
+  [[nodiscard]] const std::string& local() const noexcept { return local_; }
+
+ private:
+  void take_request(const std::vector<std::string_view>& words);
+  void refuse(std::string_view why);
+  void line_up(const Row& row, const std::vector<std::string_view>& words);
+  void go_on();
+  [[nodiscard]] bool begin(Pending& command);
+  [[nodiscard]] static runtime::Task<> run(Session& session, Pending& command);
+  void give_replies();
+
+  Store& store_;
+  Listener& listener_;
+  RequestParser parser_;
+  std::deque<std::unique_ptr<Pending>> pending_;  // In the order in which they came.
+  size_t begun_ = 0;                              // Tasks under way.
+  std::string output_;
+  Protocol protocol_ = Protocol::kResp2;
+  bool has_proven_;
+  bool is_ending_ = false;
+  bool has_left_ = false;
+  bool is_going_on_ = false;
+  uint64_t id_;
+  std::string name_;
+  std::string peer_;
+  std::string local_;
+};
+
+}  // namespace refract::doors::redis

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the keeper tells a process of doors, once that has made itself undumpable: one message over the Unix
+// socket between them, with the listening sockets. See docs/design/076.
+//
+// Threads: any; control path.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "refract/base/report.h"
+
+namespace refract::node {
+
+// The descriptor that a process of doors finds its keeper at.
+inline constexpr int kDoorsLink = 3;
+inline constexpr std::string_view kDoorsProgram = "refract-doors";
+
+struct DoorsBirth {
+  std::string node;  // The path of the node's socket.
+  uint32_t threads = 1;
+  std::string password;  // Empty: none is asked for.
+  uint16_t tcp_port = 0;
+  uint64_t memory_limit_bytes = 0;
+  std::string eviction;  // As memory.eviction has it.
+};
+
+[[nodiscard]] std::string to_text(const DoorsBirth& birth);
+[[nodiscard]] Reported<DoorsBirth> doors_birth_from(std::string_view text);
+
+}  // namespace refract::node

@@ -1,0 +1,462 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The door for Redis clients, beside Debian's Redis where both can be asked.
+
+    /usr/bin/python3 -B tests/doors/redis_test.py build/bin/refractd build/bin/refract
+"""
+
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+import unittest
+
+from door import PATIENCE_S, Connection, Door, Redis, request
+from node import Programs, clean_environment
+
+SEED = int(os.environ.get("REFRACT_DOOR_SEED", random.SystemRandom().randrange(1 << 32)))
+ROUNDS = int(os.environ.get("REFRACT_DOOR_ROUNDS", 1500))
+
+# What a reply of ours may say otherwise than Redis's, by the command: each has a test of its own below.
+DIFFERENT = {b"INFO", b"COMMAND", b"CONFIG", b"HELLO", b"CLIENT", b"SCAN"}
+
+
+class Commands:
+    """Chance commands over few keys, so that they meet."""
+
+    def __init__(self, chance):
+        self.chance = chance
+
+    def key(self):
+        return self.chance.choice([b"a", b"b", b"c", b"d:%d" % self.chance.randrange(4), b"\x00\r\n\xff"])
+
+    def value(self):
+        kind = self.chance.randrange(8)
+        if kind == 0:
+            return b""
+        if kind == 1:
+            return bytes(self.chance.randrange(256) for _ in range(self.chance.randrange(40)))
+        if kind == 2:
+            return b"v" * self.chance.choice([1000, 5000, 40_000])
+        return str(self.chance.randrange(-100, 100)).encode()
+
+    def options(self):
+        chance = self.chance
+        words = []
+        for _ in range(chance.randrange(3)):
+            words += chance.choice(
+                [
+                    [b"NX"],
+                    [b"xx"],
+                    [b"GET"],
+                    [b"KEEPTTL"],
+                    [b"EX", b"100"],
+                    [b"px", b"100000"],
+                    [b"EX", b"0"],
+                    [b"EX", b"-1"],
+                    [b"EX", b"x"],
+                    [b"PX"],
+                    [b"EXAT", b"5000000000"],
+                    [b"pxat", b"5000000000000"],
+                    [b"EX", b"9223372036854775807"],
+                    [b"nonsense"],
+                ]
+            )
+        return words
+
+    def next(self):
+        chance = self.chance
+        keys = [self.key() for _ in range(1 + chance.randrange(4))]
+        return chance.choice(
+            [
+                lambda: [b"GET", self.key()],
+                lambda: [b"get", self.key()],
+                lambda: [b"SET", self.key(), self.value()],
+                lambda: [b"SET", self.key(), self.value(), *self.options()],
+                lambda: [b"DEL", *keys],
+                lambda: [b"UNLINK", *keys],
+                lambda: [b"EXISTS", *keys],
+                lambda: [b"TOUCH", *keys],
+                lambda: [b"MGET", *keys],
+                lambda: [b"MSET", *(word for key in keys for word in (key, self.value()))],
+                lambda: [b"MSET", self.key(), self.value(), self.key()],
+                lambda: [b"STRLEN", self.key()],
+                lambda: [b"TYPE", self.key()],
+                lambda: [b"TTL", self.key()],
+                lambda: [b"DBSIZE"],
+                lambda: [b"PING"],
+                lambda: [b"PING", self.value()],
+                lambda: [b"ECHO", self.value()],
+                lambda: [b"SELECT", chance.choice([b"0", b"x", b"99999999999999999999"])],
+                lambda: [b"GET"],
+                lambda: [b"SET", b"a"],
+                lambda: [b"PING", b"a", b"b"],
+                lambda: [b"dbsize", b"x"],
+                lambda: [b"nonsense", self.value()[:200], b"x"],
+                lambda: [b"AUTH", b"x"],
+                lambda: [b"AUTH", b"default", b"x"],
+                lambda: [b"AUTH", b"a", b"b"],
+            ]
+        )()
+
+
+class Differential(unittest.TestCase):
+    def run_beside_redis(self, *flags):
+        """Every reply is the same, byte by byte, however the stream is cut."""
+        chance = random.Random(SEED)
+        commands = Commands(chance)
+        with Door(*flags) as door, Redis() as redis:
+            for protocol in (2, 3):
+                with door.connect() as ours, redis.connect() as theirs:
+                    if protocol == 3:
+                        for one in (ours, theirs):
+                            one.ask("HELLO", "3")
+                    done = 0
+                    while done < ROUNDS:
+                        batch = [commands.next() for _ in range(1 + chance.randrange(20))]
+                        data = b"".join(request(*words) for words in batch)
+                        theirs.send(data)
+                        while data:
+                            cut = chance.randrange(1, 400) if chance.random() < 0.2 else len(data)
+                            ours.send(data[:cut])
+                            data = data[cut:]
+                        for words in batch:
+                            wanted, got = theirs.reply(), ours.reply()
+                            done += 1
+                            self.assertEqual(
+                                got,
+                                wanted,
+                                f"{[word[:40] for word in words]!r}, RESP{protocol}; "
+                                f"REFRACT_DOOR_SEED={SEED} {' '.join(flags)}",
+                            )
+
+    def test_replies_are_those_of_redis(self):
+        self.run_beside_redis()
+
+    def test_replies_of_a_node_with_four_shards_are_those_of_redis(self):
+        self.run_beside_redis("--server-shards", "4")
+
+    def test_replies_of_a_node_with_a_log_are_those_of_redis(self):
+        with_log = os.path.join("/tmp", f"refract-door-log-{os.getpid()}")
+        try:
+            self.run_beside_redis(
+                "--data-durability", "always", "--data-folder", with_log, "--doors-threads", "2"
+            )
+        finally:
+            shutil.rmtree(with_log, ignore_errors=True)
+
+    def test_lines_and_what_is_no_request_are_answered_as_redis_does(self):
+        with Door() as door, Redis() as redis:
+            for data in (
+                b"PING\r\n",
+                b"  set  line 'a b'  \r\nget line\n",
+                b"set line \"\\x41\\n\"\r\nget line\r\n",
+                b"set line \"a\r\n",
+                b"*x\r\n",
+                b"*1\r\n+OK\r\n",
+                b"*1\r\n$-1\r\n",
+                b"*1\r\n$x\r\n",
+                b"\r\n\r\nPING\r\n",
+                b"*0\r\n*-1\r\nPING\r\n",
+                b"x" * 70_000,
+            ):
+                said = []
+                for one in (door.connect(), redis.connect()):
+                    with one:
+                        one.send(data)
+                        one.socket.shutdown(1)
+                        text = b""
+                        try:
+                            while piece := one.socket.recv(1 << 16):
+                                text += piece
+                        except ConnectionResetError:
+                            pass
+                        said.append(text)
+                self.assertEqual(said[0], said[1], data[:80])
+
+    def test_what_is_told_of_the_node_is_told_in_the_form_of_redis(self):
+        with Door() as door, door.connect() as one:
+            two = one.ask("HELLO")
+            self.assertTrue(
+                two.startswith(b"*14\r\n$6\r\nserver\r\n$5\r\nredis\r\n$7\r\nversion\r\n$6\r\n7.0.15\r\n"),
+                two,
+            )
+            three = one.ask("HELLO", "3", "SETNAME", "me")
+            self.assertTrue(three.startswith(b"%7\r\n"), three)
+            self.assertEqual(one.ask("CLIENT", "GETNAME"), b"$2\r\nme\r\n")
+            self.assertEqual(one.ask("CLIENT", "SETINFO", "LIB-NAME", "x"), b"+OK\r\n")
+            self.assertRegex(one.ask("CLIENT", "ID"), rb":\d+\r\n")
+            self.assertEqual(one.ask("HELLO", "4"), b"-NOPROTO unsupported protocol version\r\n")
+            self.assertEqual(
+                one.ask("CONFIG", "GET", "appendonly"), b"%1\r\n$10\r\nappendonly\r\n$2\r\nno\r\n"
+            )
+            self.assertIn(b"keyspace_hits", one.ask("INFO", "stats"))
+            self.assertNotIn(b"# Server", one.ask("INFO", "stats"))
+            rows = one.ask("COMMAND", "COUNT")
+            self.assertTrue(one.ask("COMMAND").startswith(b"*" + rows[1:]))
+            self.assertEqual(
+                one.ask("COMMAND", "INFO", "get")[:30], b"*1\r\n*10\r\n$3\r\nget\r\n:2\r\n*2\r\n+rea"
+            )
+
+    def test_a_scan_finds_every_key_once(self):
+        for shards in ("1", "3"):
+            with Door("--server-shards", shards) as door, door.connect() as one:
+                wanted = {b"key:%d" % i for i in range(2000)}
+                one.send(b"".join(request("SET", key, "v") for key in wanted))
+                for _ in wanted:
+                    self.assertEqual(one.reply(), b"+OK\r\n")
+                found, cursor = [], b"0"
+                while True:
+                    one.send(request("SCAN", cursor, "MATCH", "key:*", "COUNT", 100))
+                    parts = one.reply().split(b"\r\n")
+                    cursor = parts[2]
+                    found += parts[5::2]
+                    if cursor == b"0":
+                        break
+                found = [key for key in found if key]
+                self.assertEqual(len(found), len(wanted))
+                self.assertEqual(set(found), wanted)
+                self.assertEqual(
+                    one.ask("SCAN", "0", "MATCH", "nothing"),
+                    b"*2\r\n$%d\r\n%s\r\n*0\r\n" % (len(parts := one_cursor(one)), parts),
+                )
+                self.assertEqual(one.ask("SCAN", "x"), b"-ERR invalid cursor\r\n")
+                self.assertEqual(one.ask("SCAN", "0", "COUNT", "0"), b"-ERR syntax error\r\n")
+
+
+def one_cursor(connection):
+    """That behind the first page of ten keys."""
+    return connection.ask("SCAN", "0", "MATCH", "nothing").split(b"\r\n")[2]
+
+
+class Peers(unittest.TestCase):
+    def test_redis_cli_and_the_command_line_see_the_same_keys(self):
+        with Door() as door:
+
+            def cli(*words):
+                return subprocess.run(
+                    ["redis-cli", "-p", str(door.port), *words],
+                    capture_output=True,
+                    check=True,
+                    timeout=PATIENCE_S,
+                    text=True,
+                ).stdout
+
+            self.assertEqual(cli("set", "greeting", "hello"), "OK\n")
+            self.assertEqual(door.run("get", "greeting").stdout, b"hello")
+            self.assertEqual(door.run("put", "back", "again").returncode, 0)
+            self.assertEqual(cli("get", "back"), "again\n")
+            self.assertEqual(cli("-3", "exists", "back", "greeting", "nothing"), "2\n")
+            by_path = subprocess.run(
+                ["redis-cli", "-s", door.path, "get", "back"],
+                capture_output=True,
+                check=True,
+                timeout=PATIENCE_S,
+                text=True,
+            ).stdout
+            self.assertEqual(by_path, "again\n")
+
+    def test_redis_benchmark_runs(self):
+        with Door() as door:
+            for pipeline in ("1", "16"):
+                done = subprocess.run(
+                    [
+                        "redis-benchmark",
+                        "-p",
+                        str(door.port),
+                        "-t",
+                        "set,get,mset",
+                        "-n",
+                        "5000",
+                        "-P",
+                        pipeline,
+                        "-r",
+                        "1000",
+                        "-q",
+                    ],
+                    capture_output=True,
+                    check=True,
+                    timeout=PATIENCE_S,
+                    text=True,
+                )
+                self.assertEqual(done.stdout.count("requests per second"), 3, done.stdout + done.stderr)
+                self.assertNotIn("rror", done.stdout + done.stderr)
+
+
+class Deaths(unittest.TestCase):
+    def test_reads_go_on_while_the_server_is_stopped(self):
+        with Door() as door, door.connect() as one, door.connect() as other:
+            self.assertEqual(one.ask("SET", "k", "v"), b"+OK\r\n")
+            with door.stopped_server():
+                self.assertEqual(one.ask("GET", "k"), b"$1\r\nv\r\n")
+                other.send(request("SET", "k", "w") + request("GET", "k"))
+                self.assertEqual(one.ask("MGET", "k", "none"), b"*2\r\n$1\r\nv\r\n$-1\r\n")
+            self.assertEqual(other.reply(), b"+OK\r\n")
+            self.assertEqual(
+                other.reply(), b"$1\r\nw\r\n", "a read waits for the writes of its own connection"
+            )
+
+    def test_a_killed_server_breaks_no_connection_and_loses_nothing(self):
+        with Door() as door, door.connect() as reader:
+            acknowledged, is_over = {}, threading.Event()
+
+            def write(number):
+                one, count = door.connect(), 0
+                while not is_over.is_set():
+                    count += 1
+                    try:
+                        reply = one.ask("SET", f"k{number}", count)
+                    except ConnectionError:
+                        # What became of that one is not known.
+                        one = door.connect()
+                        continue
+                    self.assertEqual(reply, b"+OK\r\n")
+                    acknowledged[number] = count
+
+            writers = [threading.Thread(target=write, args=(number,)) for number in range(4)]
+            for writer in writers:
+                writer.start()
+            for _ in range(5):
+                time.sleep(0.1)
+                before = dict(acknowledged)
+                os.kill(door.server(), signal.SIGKILL)
+                for number, count in before.items():
+                    self.assertGreaterEqual(int(reader.ask("GET", f"k{number}").split(b"\r\n")[1]), count)
+            time.sleep(0.1)
+            is_over.set()
+            for writer in writers:
+                writer.join(PATIENCE_S)
+            self.assertEqual(len(acknowledged), 4)
+            for number, count in acknowledged.items():
+                self.assertGreaterEqual(int(reader.ask("GET", f"k{number}").split(b"\r\n")[1]), count)
+
+    def test_doors_that_are_killed_come_back_and_the_node_goes_on(self):
+        with Door() as door:
+            for _ in range(3):
+                doors = door.doors()
+                with door.connect() as one:
+                    self.assertEqual(one.ask("SET", "k", "v"), b"+OK\r\n")
+                    server = door.server()
+                    os.kill(doors, signal.SIGKILL)
+                    self.assertTrue(one.is_at_its_end())
+                self.assertEqual(door.run("get", "k").stdout, b"v")
+                # It waits in the backlog for the next process.
+                with door.connect() as one:
+                    self.assertEqual(one.ask("GET", "k"), b"$1\r\nv\r\n")
+                self.assertNotEqual(door.doors(), doors)
+                self.assertEqual(door.server(), server)
+
+    def test_doors_die_with_their_keeper(self):
+        with Door() as door:
+            with door.connect() as one:
+                self.assertEqual(one.ask("PING"), b"+PONG\r\n")
+                doors = door.doors()
+                door.process.kill()
+                door.process.wait()
+                self.assertTrue(one.is_at_its_end())
+            end = time.monotonic() + PATIENCE_S
+            while os.path.exists(f"/proc/{doors}") and time.monotonic() < end:
+                time.sleep(0.01)
+            self.assertFalse(os.path.exists(f"/proc/{doors}"))
+
+
+class Strangers(unittest.TestCase):
+    def test_a_browser_gets_nothing(self):
+        with Door() as door:
+            for data in (
+                b"POST / HTTP/1.1\r\nHost: x\r\n\r\nSET a b\r\n",
+                b"GET / HTTP/1.1\r\nHost: x\r\nset a b\r\n",
+            ):
+                with door.connect() as one:
+                    one.send(data + b"set a b\r\n")
+                    if data.startswith(b"GET"):
+                        self.assertEqual(
+                            one.reply(), b"-ERR wrong number of arguments for 'get' command\r\n"
+                        )
+                    self.assertTrue(one.is_at_its_end())
+            with door.connect() as one:
+                self.assertEqual(one.ask("EXISTS", "a"), b":0\r\n")
+
+    def test_a_secret_is_asked_for_where_the_node_has_one(self):
+        with Door(listens=False) as folder:
+            secret = os.path.join(folder.folder, "secret")
+            with open(
+                secret, "w", encoding="ascii", opener=lambda path, flags: os.open(path, flags, 0o600)
+            ) as file:
+                file.write("what the clients of this node know")
+            with Door("--auth-secret-file", secret) as door, door.connect() as one:
+                self.assertEqual(one.ask("GET", "k"), b"-NOAUTH Authentication required.\r\n")
+                self.assertEqual(one.ask("PING"), b"-NOAUTH Authentication required.\r\n")
+                self.assertTrue(one.ask("AUTH", "wrong").startswith(b"-WRONGPASS"))
+                self.assertTrue(
+                    one.ask("AUTH", "what the clients of this node know").startswith(b"-WRONGPASS")
+                )
+                token = folder.run("token", "redis", "--secret-file", secret)
+                self.assertEqual(token.returncode, 0, token.stderr)
+                self.assertRegex(token.stdout, rb"^[0-9a-f]{64}\n$")
+                self.assertEqual(one.ask("AUTH", token.stdout.strip()), b"+OK\r\n")
+                self.assertEqual(one.ask("SET", "k", "v"), b"+OK\r\n")
+                with door.connect() as other:
+                    self.assertTrue(other.ask("HELLO", "3").startswith(b"-NOAUTH"))
+                    self.assertTrue(
+                        other.ask("HELLO", "3", "AUTH", "default", token.stdout.strip()).startswith(b"%7")
+                    )
+                with door.connect() as large:
+                    large.send(b"*1\r\n$20000\r\n")
+                    self.assertEqual(large.reply(), b"-ERR Protocol error: unauthenticated bulk length\r\n")
+
+    def test_other_hosts_are_not_let_in_without_a_secret_and_bad_addresses_are_refused(self):
+        for address, why in (
+            ("redis:0.0.0.0:0", "auth.secret_file"),
+            ("redis:localhost:1", "must be numbers"),
+            ("memcached:127.0.0.1:1", "redis is the only kind"),
+            ("redis:127.0.0.1", "redis:127.0.0.1"),
+            ("redis:127.0.0.1:0,redis:127.0.0.1:0", "twice"),
+            ("redis:/" + "x" * 200, "too long"),
+            ("redis:/nothing/there", "cannot listen"),
+        ):
+            done = subprocess.run(
+                [
+                    Programs.refractd,
+                    "--socket-path",
+                    f"/tmp/refract-none-{os.getpid()}.sock",
+                    "--doors-listen",
+                    address,
+                ],
+                capture_output=True,
+                timeout=PATIENCE_S,
+                text=True,
+                env=clean_environment(),
+                check=False,
+            )
+            self.assertNotEqual(done.returncode, 0, address)
+            self.assertIn(why, done.stderr, address)
+
+    def test_one_that_does_not_read_holds_bounded_memory_and_hinders_no_other(self):
+        with Door() as door, door.connect() as deaf, door.connect() as other:
+            self.assertEqual(other.ask("SET", "k", b"v" * 100_000), b"+OK\r\n")
+            deaf.socket.setblocking(False)
+            asked, sent = request("GET", "k") * 100, 0
+            while sent < 20_000_000:
+                try:
+                    sent += deaf.socket.send(asked)
+                except BlockingIOError:
+                    break
+            self.assertEqual(other.ask("GET", "k")[:10], b"$100000\r\nv")
+            with open(f"/proc/{door.doors()}/smaps_rollup", encoding="ascii") as file:
+                private = sum(int(line.split()[1]) for line in file if line.startswith("Private_Dirty"))
+            self.assertLess(private, 64 * 1024, "KiB")
+            # It gets all of it once it reads.
+            deaf.socket.setblocking(True)
+            deaf.socket.settimeout(PATIENCE_S)
+            for _ in range(min(300, sent // len(request("GET", "k")))):
+                self.assertEqual(len(deaf.reply()), 100_000 + 11)
+
+
+if __name__ == "__main__":
+    Programs.refractd, Programs.refract = sys.argv[1:3]
+    print(f"REFRACT_DOOR_SEED={SEED}", flush=True)
+    unittest.main(argv=sys.argv[:1] + sys.argv[3:], verbosity=2)
