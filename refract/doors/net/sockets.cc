@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <utility>
 
+#include "refract/base/units.h"
 #include "refract/fabric/tcp/socket.h"
 
 namespace refract::doors {
@@ -22,6 +23,9 @@ constexpr int kEventsATurn = 64;
 constexpr int kAcceptsATurn = 8;
 // What a connection keeps while it has nothing to say.
 constexpr size_t kKeptBytes = 16 * 1024;
+// So long replies wait for those of the commands behind them, and so many bytes of them.
+constexpr uint64_t kHeld_ns = 100 * kMicrosecond_ns;
+constexpr size_t kHeldBytes = 16 * 1024;
 constexpr std::string_view kNoRoom = "-ERR max number of clients reached\r\n";
 
 // An epoll event's word: a line's address; or with the lowest bit a listener's number.
@@ -44,8 +48,9 @@ class Sockets::Line final : private redis::Session::Listener {
 
   Descriptor socket;
   redis::Session session;
-  std::string input;  // The beginning of a request that is not whole, or has no turn yet.
-  size_t sent = 0;    // Of the session's output.
+  std::string input;           // The beginning of a request that is not whole, or has no turn yet.
+  uint64_t held_since_ns = 0;  // Of replies that wait for those behind them; 0: none do.
+  size_t sent = 0;             // Of the session's output.
   bool is_readable = true;
   bool has_hung_up = false;  // Behind what is still to be received.
   bool is_writable = true;
@@ -102,11 +107,12 @@ size_t Sockets::poll() noexcept {
     serve(*line);
   }
   serving_.clear();
+  redis::send_gathered(store_);
   return done;
 }
 
 bool Sockets::prepare_sleep() noexcept {
-  return look() == 0 && ready_.empty();
+  return look() == 0 && ready_.empty() && (store_.gathered.empty() || store_.is_putting);
 }
 
 size_t Sockets::look() noexcept {
@@ -168,6 +174,7 @@ void Sockets::serve(Line& line) {
   }
   if (line.is_readable && line.session.takes_requests() && !line.session.is_full()) receive(line);
   if (line.has_ended) return;
+  if (is_worth_waiting(line)) return call_up(line);
   send(line);
   if (line.has_ended) return;
   const bool is_all_sent = line.session.output().empty();
@@ -175,6 +182,21 @@ void Sockets::serve(Line& line) {
   // More has come, or was left: another turn, behind the others'.
   const bool may_go_on = line.session.takes_requests() && !line.session.is_full();
   if (may_go_on && line.is_readable) call_up(line);
+}
+
+// Replies of one pipeline come one by one, within microseconds. A send for each would cost more than all
+// else.
+bool Sockets::is_worth_waiting(Line& line) noexcept {
+  const size_t bytes = line.session.output().size() - line.sent;
+  const bool may_wait = bytes > 0 && bytes < kHeldBytes && !line.session.is_idle();
+  if (!may_wait) {
+    line.held_since_ns = 0;
+    return false;
+  }
+  if (line.held_since_ns == 0) line.held_since_ns = shard_.now_ns();
+  if (shard_.now_ns() - line.held_since_ns < kHeld_ns) return true;
+  line.held_since_ns = 0;
+  return false;
 }
 
 void Sockets::receive(Line& line) {

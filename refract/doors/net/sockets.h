@@ -50,6 +50,7 @@ class Sockets final : public runtime::Poller {
   void accept_some(int listener);
   void refuse_one(int listener) noexcept;
   void serve(Line& line);
+  [[nodiscard]] bool is_worth_waiting(Line& line) noexcept;
   void receive(Line& line);
   void send(Line& line) noexcept;
   void end(Line& line) noexcept;

@@ -36,7 +36,7 @@ constexpr Row kRows[] = {
      true},
     {"scan", -2, Kind::kAll, nullptr, scan, "readonly", 0, 0, 0},
     {"select", 2, Kind::kLocal, select, nullptr, "loading stale fast", 0, 0, 0},
-    {"set", -3, Kind::kWrite, nullptr, set, "write denyoom", 1, 1, 1},
+    {"set", -3, Kind::kWrite, nullptr, set, "write denyoom", 1, 1, 1, false, true},
     {"strlen", 2, Kind::kRead, strlen_at_once, strlen, "readonly fast", 1, 1, 1},
     {"touch", -2, Kind::kRead, exists_at_once, exists, "readonly fast", 1, -1, 1},
     {"ttl", 2, Kind::kRead, ttl_at_once, ttl, "readonly fast", 1, 1, 1},

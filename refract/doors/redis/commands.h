@@ -31,7 +31,13 @@ struct Store {
   const Facts& facts;
   Counts& counts;
   std::string value = {};  // Of the read that runs now: its memory is used again.
+  // Plain SETs of all connections that go together: a message for each would cost more than what it asks for.
+  std::vector<Pending*> gathered = {};
+  bool is_putting = false;  // Some of them are under way, and what is gathered meanwhile goes behind them.
 };
+
+// Sends what was gathered, unless some is under way, which does it at its end. At the end of each turn.
+void send_gathered(Store& store);
 
 // A command that runs now, on bytes that stay for so long.
 struct Call {
@@ -65,6 +71,8 @@ struct Row {
   int key_step;
   // A connection that has not proven itself may call it.
   bool is_open = false;
+  // Of three words, it puts the third under the second: it may go with others.
+  bool is_gathered = false;
 };
 
 [[nodiscard]] std::span<const Row> rows() noexcept;

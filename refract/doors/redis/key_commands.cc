@@ -219,6 +219,42 @@ Task<> set(Store& store, Pending& command) {
   }
 }
 
+namespace {
+
+// In the order in which they were gathered, those of one key too: they go to its owner in that order.
+Task<> put_gathered(Store& store) {
+  while (!store.gathered.empty()) {
+    const std::vector<Pending*> commands = std::exchange(store.gathered, {});
+    std::vector<PutItem> items(commands.size());
+    for (size_t i = 0; i < items.size(); ++i) {
+      items[i].key = commands[i]->words[1];
+      items[i].value = commands[i]->words[2];
+    }
+    if (items.size() == 1) {
+      items[0].result = co_await store.client.put(items[0].key, items[0].value);
+    } else {
+      co_await store.client.multi_put(items);
+    }
+    for (size_t i = 0; i < items.size(); ++i) {
+      if (items[i].result) {
+        commands[i]->reply().ok();
+      } else {
+        fail_with(*commands[i], items[i].result.code(), store.client);
+      }
+    }
+    Session::end_gathered(commands);
+  }
+  store.is_putting = false;
+}
+
+}  // namespace
+
+void send_gathered(Store& store) {
+  if (store.is_putting || store.gathered.empty()) return;
+  store.is_putting = true;
+  store.shard.spawn(put_gathered(store));
+}
+
 Task<> mget(Store& store, Pending& command) {
   std::vector<GetItem> items(command.words.size() - 1);
   for (size_t i = 0; i < items.size(); ++i) items[i].key = command.words[i + 1];

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "refract/base/check.h"
 
@@ -16,6 +17,12 @@ bool is_of_browser(std::string_view name) noexcept {
                               [](char a, char b) { return (a >= 'A' && a <= 'Z' ? a + 32 : a) == b; });
   };
   return is("post") || is("host:");
+}
+
+// A plain SET of a short value.
+bool is_to_gather(const Pending& command) noexcept {
+  constexpr size_t kValueBytesMax = 2048;
+  return command.words.size() == 3 && command.row->is_gathered && command.words[2].size() <= kValueBytesMax;
 }
 
 }  // namespace
@@ -109,16 +116,20 @@ void Session::go_on() {
     has_changed = false;
     bool has_read = false;  // Before the one that is looked at, under way or waiting.
     bool has_write = false;
+    bool has_gathered = false;
     for (size_t i = 0; i < pending_.size() && !has_left_; ++i) {
       Pending& command = *pending_[i];
       if (command.is_over) continue;
       const Kind kind = command.row->kind;
-      const bool may_begin = kind == Kind::kWrite ? !has_read : !has_read && !has_write;
+      // What goes by itself would overtake what is gathered.
+      const bool is_behind = has_gathered && !is_to_gather(command);
+      const bool may_begin = !has_read && (kind == Kind::kWrite ? !is_behind : !has_write);
       if (!command.has_begun && may_begin) has_changed |= begin(command);
       if (command.is_over) continue;
       if (kind == Kind::kAll || (!command.has_begun && !may_begin)) break;
       has_read |= kind == Kind::kRead;
       has_write |= kind == Kind::kWrite;
+      has_gathered |= command.is_gathered;
       if (has_read) break;
     }
   }
@@ -134,6 +145,11 @@ bool Session::begin(Pending& command) {
     if (command.row->at_once(call)) return command.is_over = true;
   }
   ++begun_;
+  if (is_to_gather(command)) {
+    command.is_gathered = true;
+    store_.gathered.push_back(&command);
+    return false;
+  }
   store_.shard.spawn(run(*this, command));
   return command.is_over;
 }
@@ -143,7 +159,29 @@ runtime::Task<> Session::run(Session& session, Pending& command) {
   command.is_over = true;
   --session.begun_;
   session.go_on();
-  if (session.has_left_ || !session.output_.empty() || session.is_ending_) session.listener_.has_replies();
+  session.tell();
+}
+
+void Session::tell() noexcept {
+  if (has_left_ || !output_.empty() || is_ending_) listener_.has_replies();
+}
+
+void Session::end_gathered(std::span<Pending* const> commands) {
+  std::vector<Session*> sessions;
+  sessions.reserve(commands.size());
+  for (Pending* const command : commands) {
+    command->is_over = true;
+    --command->session->begun_;
+    sessions.push_back(command->session);
+  }
+  // Each once, and no command is looked at any more: they go with their replies.
+  std::ranges::sort(sessions);
+  const auto [rest, end] = std::ranges::unique(sessions);
+  sessions.erase(rest, end);
+  for (Session* const session : sessions) {
+    session->go_on();
+    session->tell();
+  }
 }
 
 void Session::give_replies() {

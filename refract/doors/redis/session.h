@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -30,7 +31,8 @@ struct Pending {
   std::string answer = {};
   bool has_begun = false;
   bool is_over = false;
-  bool breaks = false;  // What became of it is not known, so the connection ends instead of a reply.
+  bool is_gathered = false;  // With others: it has not left yet, perhaps.
+  bool breaks = false;       // What became of it is not known, so the connection ends instead of a reply.
 
   [[nodiscard]] Reply reply() noexcept { return {answer, protocol}; }
 };
@@ -74,6 +76,9 @@ class Session {
   // The client has gone: what has not begun does not begin.
   void leave() noexcept;
 
+  // These, which were gathered, are over.
+  static void end_gathered(std::span<Pending* const> commands);
+
   // For commands.
   void end() noexcept { is_ending_ = true; }
   [[nodiscard]] Protocol protocol() const noexcept { return protocol_; }
@@ -91,6 +96,7 @@ class Session {
   void refuse(std::string_view why);
   void line_up(const Row& row, const std::vector<std::string_view>& words);
   void go_on();
+  void tell() noexcept;
   [[nodiscard]] bool begin(Pending& command);
   [[nodiscard]] static runtime::Task<> run(Session& session, Pending& command);
   void give_replies();
