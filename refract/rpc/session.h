@@ -133,8 +133,7 @@ class Session final : public fabric::Receiver {
   [[nodiscard]] bool is_among_replies() const noexcept { return is_among_replies_; }
   // REQUIRES: is_among_replies(); there is no other such request until it is called.
   void call_after_replies(AfterReplies& listener) noexcept { after_replies_ = &listener; }
-  // Is told of each late reply that says kOk, before others get its credit. Null: none is. Outlives the
-  // session, or is taken back.
+  // Is told of late replies that say kOk, before others get the credit. Outlives the session, or is unset.
   void close_late_by(LateReplies* listener) noexcept { late_replies_ = listener; }
   [[nodiscard]] const LateReplies* closes_late() const noexcept { return late_replies_; }
   // How long a call's head and tail together may be; a reply's likewise.

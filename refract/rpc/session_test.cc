@@ -273,7 +273,7 @@ TEST_F(SessionTest, what_late_replies_have_opened_is_closed) {
   ASSERT_TRUE(run_until([&] { return codes.size() == 1 && closer.opened.size() == 4; }));
   EXPECT_EQ(closer.opened, (std::vector<std::string>{"2 open", "2 open", "1 2 open", "1 2 open"}));
   EXPECT_EQ(service_.order, (std::vector<std::string>{"", "", "2 open", "2 open", "waiting"}));
-  // Refusals open nothing; nor does the end of the channel.
+  // Refusals open nothing, and the end of the channel does not either.
   (void)session->finish(session->start({.method = kRefuse}));
   (void)session->finish(session->start({.method = kHold}));
   ASSERT_TRUE(run_until([&] { return service_.held.size() == 1; }));

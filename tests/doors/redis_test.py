@@ -15,7 +15,7 @@ import time
 import unittest
 
 from door import PATIENCE_S, Connection, Door, Redis, request
-from node import Programs, clean_environment
+from node import Node, Programs, clean_environment
 
 SEED = int(os.environ.get("REFRACT_DOOR_SEED", random.SystemRandom().randrange(1 << 32)))
 ROUNDS = int(os.environ.get("REFRACT_DOOR_ROUNDS", 1500))
@@ -434,6 +434,29 @@ class Strangers(unittest.TestCase):
             )
             self.assertNotEqual(done.returncode, 0, address)
             self.assertIn(why, done.stderr, address)
+
+    def test_the_socket_is_for_its_user_alone(self):
+        with Door() as door:
+            self.assertEqual(os.stat(door.path).st_mode & 0o777, 0o600)
+            path = door.path
+            with door.connect(by_path=True) as one:
+                self.assertEqual(one.ask("PING"), b"+PONG\r\n")
+            # That of a program that runs is not taken over; one that was left is.
+            done = subprocess.run(
+                [Programs.refractd, "--socket-path", door.socket + "2", "--doors-listen", f"redis:{path}"],
+                capture_output=True,
+                timeout=PATIENCE_S,
+                text=True,
+                env=clean_environment(),
+                check=False,
+            )
+            self.assertIn("another program listens on", done.stderr)
+            door.process.kill()
+            door.process.wait()
+            self.assertTrue(os.path.exists(path))
+            with Node("--doors-listen", f"redis:{path}"), Connection(path) as one:
+                self.assertEqual(one.ask("PING"), b"+PONG\r\n")
+            self.assertFalse(os.path.exists(path))
 
     def test_one_that_does_not_read_holds_bounded_memory_and_hinders_no_other(self):
         with Door() as door, door.connect() as deaf, door.connect() as other:
