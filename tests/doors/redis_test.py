@@ -301,20 +301,31 @@ class Deaths(unittest.TestCase):
 
     def test_a_killed_server_breaks_no_connection_and_loses_nothing(self):
         with Door() as door, door.connect() as reader:
-            acknowledged, is_over = {}, threading.Event()
+            acknowledged, wrong, is_over = {}, [], threading.Event()
 
             def write(number):
                 one, count = door.connect(), 0
                 while not is_over.is_set():
-                    count += 1
                     try:
-                        reply = one.ask("SET", f"k{number}", count)
+                        # The ECHO needs no server: its reply must not come where that of its SET is missing.
+                        one.send(
+                            b"".join(
+                                request("SET", f"k{number}", count + i) + request("ECHO", count + i)
+                                for i in range(1, 9)
+                            )
+                        )
+                        for i in range(1, 9):
+                            self.assertEqual(one.reply(), b"+OK\r\n")
+                            self.assertEqual(one.reply().split(b"\r\n")[1], b"%d" % (count + i))
+                            acknowledged[number] = count + i
                     except ConnectionError:
-                        # What became of that one is not known.
+                        # What became of those in flight is not known.
+                        one.socket.close()
                         one = door.connect()
-                        continue
-                    self.assertEqual(reply, b"+OK\r\n")
-                    acknowledged[number] = count
+                    except AssertionError as error:
+                        wrong.append(error)
+                        return
+                    count += 8
 
             writers = [threading.Thread(target=write, args=(number,)) for number in range(4)]
             for writer in writers:
@@ -329,6 +340,7 @@ class Deaths(unittest.TestCase):
             is_over.set()
             for writer in writers:
                 writer.join(PATIENCE_S)
+            self.assertEqual(wrong, [])
             self.assertEqual(len(acknowledged), 4)
             for number, count in acknowledged.items():
                 self.assertGreaterEqual(int(reader.ask("GET", f"k{number}").split(b"\r\n")[1]), count)

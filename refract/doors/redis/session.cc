@@ -186,13 +186,9 @@ void Session::end_gathered(std::span<Pending* const> commands) {
 
 void Session::give_replies() {
   while (!pending_.empty() && pending_.front()->is_over) {
-    if (pending_.front()->breaks) {
-      // What follows it may be built upon it.
-      end();
-      leave();
-      return;
-    }
-    output_ += pending_.front()->answer;
+    // No reply may stand where another one is missing.
+    if (pending_.front()->breaks) return leave();
+    if (!has_left_) output_ += pending_.front()->answer;
     pending_.pop_front();
   }
 }

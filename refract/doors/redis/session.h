@@ -69,11 +69,11 @@ class Session {
     return pending_.size() >= kPendingMax || output_.size() >= kUnsentMax;
   }
   // The connection ends once output() is sent: the client has asked for it, or cannot be understood.
-  [[nodiscard]] bool is_ending() const noexcept { return is_ending_ && pending_.empty(); }
+  [[nodiscard]] bool is_ending() const noexcept { return is_ending_ && (pending_.empty() || has_left_); }
   [[nodiscard]] bool takes_requests() const noexcept { return !is_ending_; }
   // Nothing of it is under way.
   [[nodiscard]] bool is_idle() const noexcept { return begun_ == 0; }
-  // The client has gone: what has not begun does not begin.
+  // The connection is over: what has not begun does not begin, and what comes of the rest is not told.
   void leave() noexcept;
 
   // These, which were gathered, are over.
