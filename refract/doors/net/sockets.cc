@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "refract/doors/net/sockets.h"
 
-#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
@@ -9,6 +10,7 @@
 #include <array>
 #include <bit>
 #include <cerrno>
+#include <iterator>
 #include <utility>
 
 #include "refract/base/units.h"
@@ -27,6 +29,21 @@ constexpr size_t kKeptBytes = 16 * 1024;
 constexpr uint64_t kHeld_ns = 100 * kMicrosecond_ns;
 constexpr size_t kHeldBytes = 16 * 1024;
 constexpr std::string_view kNoRoom = "-ERR max number of clients reached\r\n";
+
+// How long no newcomer is taken after descriptors or memory were short.
+constexpr uint64_t kRest_ns = 100 * kMillisecond_ns;
+
+// As Redis does. A peer that reads nothing for minutes is none that has gone.
+void tune(int fd) noexcept {
+  const auto set = [fd](int level, int name, int value) {
+    (void)::setsockopt(fd, level, name, &value, sizeof(value));
+  };
+  set(IPPROTO_TCP, TCP_NODELAY, 1);
+  set(SOL_SOCKET, SO_KEEPALIVE, 1);
+  set(IPPROTO_TCP, TCP_KEEPIDLE, 300);
+  set(IPPROTO_TCP, TCP_KEEPINTVL, 100);
+  set(IPPROTO_TCP, TCP_KEEPCNT, 3);
+}
 
 // An epoll event's word: a line's address; or with the lowest bit a listener's number.
 uint64_t word_of_listener(int fd) noexcept {
@@ -56,6 +73,7 @@ class Sockets::Line final : private redis::Session::Listener {
   bool is_writable = true;
   bool is_ready = false;  // In the list.
   bool has_ended = false;
+  std::list<std::unique_ptr<Line>>::iterator place;  // Among all.
 
  private:
   void has_replies() noexcept override { sockets_.call_up(*this); }
@@ -63,26 +81,20 @@ class Sockets::Line final : private redis::Session::Listener {
   Sockets& sockets_;
 };
 
+Sockets::Sockets(runtime::Shard& shard, redis::Store& store) noexcept : shard_(shard), store_(store) {
+  shard_.add(*this);
+}
+
 Reported<std::unique_ptr<Sockets>> Sockets::create(runtime::Shard& shard, redis::Store& store,
-                                                   const std::vector<int>& listeners) {
+                                                   const std::vector<int>& listeners, size_t lines_max) {
   std::unique_ptr<Sockets> sockets(new Sockets(shard, store));
+  sockets->lines_max_ = lines_max;
   sockets->epoll_ = Descriptor(::epoll_create1(EPOLL_CLOEXEC));
-  sockets->spare_ = Descriptor(::open("/dev/null", O_RDONLY | O_CLOEXEC));
   sockets->received_.resize(kReceivedBytes);
-  bool are_watched = sockets->epoll_ && sockets->spare_ && shard.watch(sockets->epoll_.get());
-  for (const int listener : listeners) {
-    epoll_event wanted{};
-    wanted.events = EPOLLIN | EPOLLEXCLUSIVE;
-    wanted.data.u64 = word_of_listener(listener);
-    are_watched = are_watched && ::epoll_ctl(sockets->epoll_.get(), EPOLL_CTL_ADD, listener, &wanted) == 0;
-  }
-  if (!are_watched) {
-    return report(Code::kSystem, "cannot watch the sockets of the doors: " + errno_text(errno),
-                  "raise the limit of open files (ulimit -n)");
-  }
   sockets->listeners_ = listeners;
-  shard.add(*sockets);
-  return sockets;
+  if (sockets->epoll_ && shard.watch(sockets->epoll_.get()) && sockets->listen()) return sockets;
+  return report(Code::kSystem, "cannot watch the sockets of the doors: " + errno_text(errno),
+                "raise the limit of open files (ulimit -n)");
 }
 
 Sockets::~Sockets() {
@@ -90,15 +102,34 @@ Sockets::~Sockets() {
   if (epoll_) shard_.unwatch(epoll_.get());
 }
 
-void Sockets::close() noexcept {
-  for (const int listener : std::exchange(listeners_, {})) {
-    (void)::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, listener, nullptr);
+bool Sockets::listen() noexcept {
+  return std::ranges::all_of(listeners_, [this](int listener) {
+    epoll_event wanted{};
+    wanted.events = EPOLLIN;
+    wanted.data.u64 = word_of_listener(listener);
+    return ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, listener, &wanted) == 0;
+  });
+}
+
+void Sockets::stop_listening() noexcept {
+  for (const int listener : listeners_) (void)::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, listener, nullptr);
+}
+
+void Sockets::finish() {
+  stop_listening();
+  listeners_.clear();
+  for (const auto& line : lines_) {
+    line->session.end();
+    call_up(*line);
   }
+}
+
+void Sockets::close() noexcept {
   for (const auto& line : lines_) end(*line);
 }
 
 size_t Sockets::poll() noexcept {
-  if (ended_ > 0) bury();
+  if (!ended_.empty()) bury();
   size_t done = look();
   serving_.swap(ready_);
   done += serving_.size();
@@ -112,7 +143,7 @@ size_t Sockets::poll() noexcept {
 }
 
 bool Sockets::prepare_sleep() noexcept {
-  return look() == 0 && ready_.empty() && (store_.gathered.empty() || store_.is_putting);
+  return look() == 0 && ready_.empty() && (store_.gathered.empty() || store_.is_send_due);
 }
 
 size_t Sockets::look() noexcept {
@@ -143,27 +174,39 @@ void Sockets::accept_some(int listener) {
   for (int i = 0; i < kAcceptsATurn; ++i) {
     Descriptor socket(::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!socket) {
-      if (errno == EMFILE || errno == ENFILE) refuse_one(listener);
+      const bool is_short = errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM;
+      if (is_short) rest();
       return;
     }
-    fabric::tcp::tune(socket.get());
-    auto line = std::make_unique<Line>(*this, std::move(socket));
+    if (store_.counts.connections.load(std::memory_order_relaxed) >= lines_max_) {
+      (void)::send(socket.get(), kNoRoom.data(), kNoRoom.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+      continue;
+    }
+    tune(socket.get());
+    lines_.push_back(std::make_unique<Line>(*this, std::move(socket)));
+    Line& line = *lines_.back();
+    line.place = std::prev(lines_.end());
     epoll_event wanted{};
     wanted.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | static_cast<uint32_t>(EPOLLET);
-    wanted.data.u64 = std::bit_cast<uint64_t>(line.get());
-    if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, line->socket.get(), &wanted) != 0) continue;
+    wanted.data.u64 = std::bit_cast<uint64_t>(&line);
+    if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, line.socket.get(), &wanted) != 0) {
+      lines_.pop_back();
+      continue;
+    }
     store_.counts.received.fetch_add(1, std::memory_order_relaxed);
     store_.counts.connections.fetch_add(1, std::memory_order_relaxed);
-    lines_.push_back(std::move(line));
   }
 }
 
-// It would else wait in the backlog, and wake this thread again and again.
-void Sockets::refuse_one(int listener) noexcept {
-  spare_ = Descriptor();
-  const Descriptor socket(::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-  if (socket) (void)::send(socket.get(), kNoRoom.data(), kNoRoom.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
-  spare_ = Descriptor(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+// The newcomer stays in the backlog; asking at once again would only spin.
+void Sockets::rest() noexcept {
+  stop_listening();
+  shard_.spawn(listen_later(*this));
+}
+
+runtime::Task<> Sockets::listen_later(Sockets& sockets) {
+  co_await sockets.shard_.sleep_for(kRest_ns);
+  if (!sockets.listen()) sockets.rest();
 }
 
 void Sockets::serve(Line& line) {
@@ -171,13 +214,16 @@ void Sockets::serve(Line& line) {
   // What had no turn before goes first.
   if (!line.input.empty() && !line.session.is_full()) {
     line.input.erase(0, line.session.take(line.input));
+    if (line.input.empty()) line.input.shrink_to_fit();
   }
   if (line.is_readable && line.session.takes_requests() && !line.session.is_full()) receive(line);
   if (line.has_ended) return;
   if (is_worth_waiting(line)) return call_up(line);
   send(line);
   if (line.has_ended) return;
-  const bool is_all_sent = line.session.output().empty();
+  const size_t unsent = line.session.output().size() - line.sent;
+  if (!line.session.has_proven() && unsent > redis::Session::kUnsentMaxUnproven) return end(line);
+  const bool is_all_sent = unsent == 0;
   if (line.session.is_ending() && is_all_sent) return end(line);
   // More has come, or was left: another turn, behind the others'.
   const bool may_go_on = line.session.takes_requests() && !line.session.is_full();
@@ -236,15 +282,19 @@ void Sockets::send(Line& line) noexcept {
     }
   }
   if (line.sent < output.size()) {
-    if (line.sent < redis::Session::kUnsentMax / 2) return;
+    // What is moved was sent as often.
+    if (line.sent < std::max(redis::Session::kUnsentMax / 2, output.size() / 2)) return;
     output.erase(0, std::exchange(line.sent, 0));
     return call_up(line);
   }
   line.sent = 0;
-  // What waited for room continues.
-  if (!line.input.empty() && output.size() >= redis::Session::kUnsentMax) call_up(line);
+  if (output.empty()) return;
+  const bool was_full = output.size() >= redis::Session::kUnsentMax;
   output.clear();
   if (output.capacity() > kKeptBytes) output.shrink_to_fit();
+  // What waited for room continues.
+  line.session.output_was_sent();
+  if (was_full || !output.empty()) call_up(line);
 }
 
 void Sockets::end(Line& line) noexcept {
@@ -252,16 +302,16 @@ void Sockets::end(Line& line) noexcept {
   (void)::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, line.socket.get(), nullptr);
   line.socket = Descriptor();
   line.session.leave();
-  ++ended_;
+  ended_.push_back(&line);
   store_.counts.connections.fetch_sub(1, std::memory_order_relaxed);
   std::erase(ready_, &line);
 }
 
 // Not in the turn in which a command of theirs has ended.
 void Sockets::bury() {
-  std::erase_if(lines_, [this](const std::unique_ptr<Line>& line) {
-    if (!line->has_ended || !line->session.is_idle()) return false;
-    --ended_;
+  std::erase_if(ended_, [this](Line* line) {
+    if (!line->session.is_idle()) return false;
+    lines_.erase(line->place);
     return true;
   });
 }

@@ -20,14 +20,17 @@
 #include "refract/memory/host/descriptor.h"
 #include "refract/runtime/poller.h"
 #include "refract/runtime/shard.h"
+#include "refract/runtime/task.h"
 
 namespace refract::doors {
 
 class Sockets final : public runtime::Poller {
  public:
-  // Listening sockets may be other threads', too; they outlive it, as the store does.
+  // Listening sockets may be other threads', too; they outlive it, as the store does. At most `lines_max`
+  // connections of all threads: further ones are told so, and ended.
   [[nodiscard]] static Reported<std::unique_ptr<Sockets>> create(runtime::Shard& shard, redis::Store& store,
-                                                                 const std::vector<int>& listeners);
+                                                                 const std::vector<int>& listeners,
+                                                                 size_t lines_max);
   // REQUIRES: count() is 0; or the process ends.
   ~Sockets() override;
   Sockets(const Sockets&) = delete;
@@ -39,16 +42,21 @@ class Sockets final : public runtime::Poller {
 
   // Connections, those included that have gone and whose commands are not over.
   [[nodiscard]] size_t count() const noexcept { return lines_.size(); }
-  // Takes no further one, and ends those that there are; a turn later count() may be 0.
+  // Takes no further one. Those that there are end once what they have asked for is replied to.
+  void finish();
+  // Ends all at once; a turn later count() may be 0.
   void close() noexcept;
 
  private:
   class Line;
 
-  Sockets(runtime::Shard& shard, redis::Store& store) noexcept : shard_(shard), store_(store) {}
+  Sockets(runtime::Shard& shard, redis::Store& store) noexcept;
+  [[nodiscard]] bool listen() noexcept;
+  void stop_listening() noexcept;
+  void rest() noexcept;
+  [[nodiscard]] static runtime::Task<> listen_later(Sockets& sockets);
   size_t look() noexcept;
   void accept_some(int listener);
-  void refuse_one(int listener) noexcept;
   void serve(Line& line);
   [[nodiscard]] bool is_worth_waiting(Line& line) noexcept;
   void receive(Line& line);
@@ -60,12 +68,12 @@ class Sockets final : public runtime::Poller {
   runtime::Shard& shard_;
   redis::Store& store_;
   Descriptor epoll_;
-  Descriptor spare_;  // Given up for a moment to tell a newcomer that there is no room for it.
   std::vector<int> listeners_;
   std::list<std::unique_ptr<Line>> lines_;
   std::vector<Line*> ready_;  // Those to be served, each once.
   std::vector<Line*> serving_;
-  size_t ended_ = 0;  // Lines that wait for the end of their commands.
+  std::vector<Line*> ended_;  // Until their commands are over.
+  size_t lines_max_ = 0;
   std::vector<char> received_;
 };
 

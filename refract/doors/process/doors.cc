@@ -36,6 +36,11 @@ constexpr uint64_t kConnectAgain_ns = 50 * kMillisecond_ns;
 constexpr uint64_t kEnding_ns = 500 * kMillisecond_ns;
 constexpr size_t kBirthBytesMax = size_t{64} * 1024;
 
+// Each connection may have 64 writes under way that take two of them at times.
+constexpr size_t kOperationsMax = size_t{64} * 1024;
+// Not for connections: the node's memory and sockets, logs.
+constexpr size_t kDescriptorsKept = 128;
+
 struct Start {
   node::DoorsBirth birth;
   std::vector<Descriptor> listeners;
@@ -46,6 +51,12 @@ void raise_file_limit() {
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == limit.rlim_max) return;
   limit.rlim_cur = limit.rlim_max;
   (void)setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+size_t lines_max() {
+  rlimit limit{};
+  (void)getrlimit(RLIMIT_NOFILE, &limit);
+  return limit.rlim_cur > 2 * kDescriptorsKept ? limit.rlim_cur - kDescriptorsKept : kDescriptorsKept;
 }
 
 Reported<Start> ask(int link) {
@@ -83,13 +94,13 @@ class Worker {
     redis::Store store{.client = *client, .shard = shard_, .facts = facts_, .counts = counts_};
     std::vector<int> listeners;
     for (const Descriptor& listener : start_.listeners) listeners.push_back(listener.get());
-    auto sockets = Sockets::create(shard_, store, listeners);
+    auto sockets = Sockets::create(shard_, store, listeners, lines_max());
     if (!sockets) {
       log_error("{}", sockets.error().to_line());
       runtime::end_process(1);
     }
     shard_.run();
-    (*sockets)->close();
+    (*sockets)->finish();
     (void)shard_.run_until([&] { return (*sockets)->count() == 0; }, shard_.refresh_now() + kEnding_ns);
     // Commands that still wait for a server: the process ends without their end.
     if ((*sockets)->count() != 0) runtime::end_process(0);
@@ -117,7 +128,7 @@ class Worker {
   const Start& start_;
   const redis::Facts& facts_;
   redis::Counts& counts_;
-  runtime::Shard shard_{system_clock()};
+  runtime::Shard shard_{system_clock(), {.ops_max = kOperationsMax}};
   std::atomic<bool> is_stopping_ = false;
 };
 
@@ -167,7 +178,7 @@ int run_doors(int keeper_link) {
                                               [worker = workers.back().get()] { return worker->run(); });
     if (!thread) {
       log_error("{}", thread.error().to_line());
-      return 1;
+      runtime::end_process(1);
     }
     threads.push_back(std::move(*thread));
   }

@@ -12,6 +12,18 @@
 namespace refract::doors::redis {
 namespace {
 
+// Of one key it needs no others' end.
+Kind kind_of_del(Words words) {
+  return words.size() == 2 ? Kind::kWrite : Kind::kAll;
+}
+// One that depends on what is there reads it.
+Kind kind_of_set(Words words) {
+  const auto reads = [](std::string_view word) {
+    return is(word, "xx") || is(word, "get") || is(word, "keepttl");
+  };
+  return words.size() > 3 && std::ranges::any_of(words.subspan(3), reads) ? Kind::kAll : Kind::kWrite;
+}
+
 constexpr Row kRows[] = {
     {"auth", -2, Kind::kLocal, auth, nullptr, "noscript loading stale fast no_auth allow_busy", 0, 0, 0,
      true},
@@ -19,7 +31,7 @@ constexpr Row kRows[] = {
     {"command", -1, Kind::kLocal, command, nullptr, "loading stale", 0, 0, 0},
     {"config", -2, Kind::kLocal, config, nullptr, "admin noscript loading stale", 0, 0, 0},
     {"dbsize", 1, Kind::kAll, nullptr, dbsize, "readonly fast", 0, 0, 0},
-    {"del", -2, Kind::kAll, nullptr, del, "write", 1, -1, 1},
+    {"del", -2, Kind::kAll, nullptr, del, "write", 1, -1, 1, false, false, kind_of_del},
     {"echo", 2, Kind::kLocal, echo, nullptr, "loading stale fast", 0, 0, 0},
     {"exists", -2, Kind::kRead, exists_at_once, exists, "readonly fast", 1, -1, 1},
     {"expiretime", 2, Kind::kRead, ttl_at_once, ttl, "readonly fast", 1, 1, 1},
@@ -36,12 +48,12 @@ constexpr Row kRows[] = {
      true},
     {"scan", -2, Kind::kAll, nullptr, scan, "readonly", 0, 0, 0},
     {"select", 2, Kind::kLocal, select, nullptr, "loading stale fast", 0, 0, 0},
-    {"set", -3, Kind::kWrite, nullptr, set, "write denyoom", 1, 1, 1, false, true},
+    {"set", -3, Kind::kWrite, nullptr, set, "write denyoom", 1, 1, 1, false, true, kind_of_set},
     {"strlen", 2, Kind::kRead, strlen_at_once, strlen, "readonly fast", 1, 1, 1},
     {"touch", -2, Kind::kRead, exists_at_once, exists, "readonly fast", 1, -1, 1},
     {"ttl", 2, Kind::kRead, ttl_at_once, ttl, "readonly fast", 1, 1, 1},
     {"type", 2, Kind::kRead, type_at_once, type, "readonly fast", 1, 1, 1},
-    {"unlink", -2, Kind::kAll, nullptr, del, "write fast", 1, -1, 1},
+    {"unlink", -2, Kind::kAll, nullptr, del, "write fast", 1, -1, 1, false, false, kind_of_del},
 };
 constexpr size_t kNameBytesMax = 32;
 

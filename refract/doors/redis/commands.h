@@ -33,10 +33,13 @@ struct Store {
   std::string value = {};  // Of the read that runs now: its memory is used again.
   // Plain SETs of all connections that go together: a message for each would cost more than what it asks for.
   std::vector<Pending*> gathered = {};
-  bool is_putting = false;  // Some of them are under way, and what is gathered meanwhile goes behind them.
+  size_t batches = 0;           // Of them, under way.
+  uint64_t batch_begun_ns = 0;  // The last one.
+  bool is_send_due = false;     // By a timer.
 };
 
-// Sends what was gathered, unless some is under way, which does it at its end. At the end of each turn.
+// Sends what was gathered, at the end of each turn; while some is under way a moment later, or at its end.
+// What a connection has under way is not overtaken by more of it.
 void send_gathered(Store& store);
 
 // A command that runs now, on bytes that stay for so long.
@@ -73,6 +76,8 @@ struct Row {
   bool is_open = false;
   // Of three words, it puts the third under the second: it may go with others.
   bool is_gathered = false;
+  // Of these words, where it depends on them. Null: `kind`.
+  Kind (*kind_of)(Words words) = nullptr;
 };
 
 [[nodiscard]] std::span<const Row> rows() noexcept;

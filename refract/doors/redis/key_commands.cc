@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -29,6 +30,8 @@ struct SetOptions {
   std::string_view wrong{};  // Not empty: what is wrong.
 };
 
+// Of the memory in which values are read.
+constexpr size_t kKeptBytes = size_t{1} << 20;
 constexpr std::string_view kWrongExpiry = "ERR invalid expire time in 'set' command";
 
 // From now on; a moment that is over is a nanosecond away, and one behind the year 2262, where our time ends,
@@ -163,11 +166,11 @@ void answer_ttl(Words words, const Got* got, Reply& reply) {
   if (got->expires_wall_ns == 0) return reply.number(-1);
   const bool is_ms = words[0].front() == 'p' || words[0].front() == 'P';
   const bool is_moment = words[0].size() > std::string_view("pttl").size();
-  const uint64_t unit_ns = is_ms ? kMillisecond_ns : kSecond_ns;
-  if (is_moment) return reply.number(static_cast<int64_t>(got->expires_wall_ns / unit_ns));
+  // Rounded as Redis does, which counts milliseconds.
+  const uint64_t moment_ms = got->expires_wall_ns / kMillisecond_ns;
+  if (is_moment) return reply.number(static_cast<int64_t>(is_ms ? moment_ms : (moment_ms + 500) / 1000));
   const uint64_t left_ns =
       got->expires_wall_ns - std::min<uint64_t>(system_clock().wall_ns(), got->expires_wall_ns);
-  // Rounded as Redis does, which counts milliseconds.
   const uint64_t left_ms = left_ns / kMillisecond_ns;
   reply.number(static_cast<int64_t>(is_ms ? left_ms : (left_ms + 500) / 1000));
 }
@@ -185,6 +188,7 @@ bool get_at_once(Call& call) {
   } else {
     call.reply.null();
   }
+  if (call.store.value.capacity() > kKeptBytes) call.store.value = {};
   return true;
 }
 
@@ -221,38 +225,64 @@ Task<> set(Store& store, Pending& command) {
 
 namespace {
 
+// While a batch is under way so long the next one does not wait for its end: one key may be slow for all.
+constexpr uint64_t kNextBatch_ns = kMillisecond_ns;
+constexpr size_t kBatchesMax = 64;
+
 // In the order in which they were gathered, those of one key too: they go to its owner in that order.
-Task<> put_gathered(Store& store) {
-  while (!store.gathered.empty()) {
-    const std::vector<Pending*> commands = std::exchange(store.gathered, {});
-    std::vector<PutItem> items(commands.size());
-    for (size_t i = 0; i < items.size(); ++i) {
-      items[i].key = commands[i]->words[1];
-      items[i].value = commands[i]->words[2];
-    }
-    if (items.size() == 1) {
-      items[0].result = co_await store.client.put(items[0].key, items[0].value);
-    } else {
-      co_await store.client.multi_put(items);
-    }
-    for (size_t i = 0; i < items.size(); ++i) {
-      if (items[i].result) {
-        commands[i]->reply().ok();
-      } else {
-        fail_with(*commands[i], items[i].result.code(), store.client);
-      }
-    }
-    Session::end_gathered(commands);
+Task<> put_batch(Store& store, std::vector<Pending*> commands) {
+  std::vector<PutItem> items(commands.size());
+  for (size_t i = 0; i < items.size(); ++i) {
+    items[i].key = commands[i]->words[1];
+    items[i].value = commands[i]->words[2];
   }
-  store.is_putting = false;
+  if (items.size() == 1) {
+    items[0].result = co_await store.client.put(items[0].key, items[0].value);
+  } else {
+    co_await store.client.multi_put(items);
+  }
+  for (size_t i = 0; i < items.size(); ++i) {
+    if (items[i].result) {
+      commands[i]->reply().ok();
+    } else {
+      fail_with(*commands[i], items[i].result.code(), store.client);
+    }
+  }
+  --store.batches;
+  Session::end_gathered(commands);
+  send_gathered(store);
+}
+
+Task<> send_later(Store& store) {
+  co_await store.shard.sleep_for(kNextBatch_ns);
+  store.is_send_due = false;
+  send_gathered(store);
 }
 
 }  // namespace
 
 void send_gathered(Store& store) {
-  if (store.is_putting || store.gathered.empty()) return;
-  store.is_putting = true;
-  store.shard.spawn(put_gathered(store));
+  if (store.gathered.empty()) return;
+  const uint64_t now_ns = store.shard.now_ns();
+  const bool may_begin =
+      store.batches == 0 || (store.batches < kBatchesMax && now_ns - store.batch_begun_ns >= kNextBatch_ns);
+  std::vector<Pending*> commands;
+  if (may_begin) {
+    std::vector<Pending*> later;
+    commands.reserve(store.gathered.size());
+    for (Pending* const command : store.gathered) {
+      (command->session->gathered_under_way() > 0 ? later : commands).push_back(command);
+    }
+    store.gathered = std::move(later);
+  }
+  if (!commands.empty()) {
+    for (Pending* const command : commands) ++command->session->gathered_under_way();
+    ++store.batches;
+    store.batch_begun_ns = now_ns;
+    store.shard.spawn(put_batch(store, std::move(commands)));
+  }
+  if (store.gathered.empty() || std::exchange(store.is_send_due, true)) return;
+  store.shard.spawn(send_later(store));
 }
 
 Task<> mget(Store& store, Pending& command) {
@@ -281,14 +311,11 @@ Task<> mset(Store& store, Pending& command) {
   if (words.size() % 2 == 0) co_return command.reply().error(wrong_arity("mset"));
   std::vector<PutItem> items;
   items.reserve(words.size() / 2);
+  std::unordered_map<std::string_view, size_t> places;
   for (size_t i = 1; i < words.size(); i += 2) {
-    const auto same =
-        std::ranges::find_if(items, [&](const PutItem& one) { return one.key.text() == words[i]; });
-    if (same != items.end()) {
-      same->value = words[i + 1];
-    } else {
-      items.push_back({.key = words[i], .value = words[i + 1]});
-    }
+    const auto [place, is_new] = places.emplace(words[i], items.size());
+    if (is_new) items.push_back({.key = words[i], .value = words[i + 1]});
+    items[place->second].value = words[i + 1];
   }
   co_await store.client.multi_put(items);
   for (const PutItem& item : items) {

@@ -228,7 +228,7 @@ bool client(Call& call) {
 
 bool command(Call& call) {
   const Words words = call.words;
-  if (words.size() == 1) {
+  if (words.size() == 1 || (is(words[1], "info") && words.size() == 2)) {
     call.reply.array(rows().size());
     for (const Row& row : rows()) tell_row(call.reply, row);
   } else if (is(words[1], "count") && words.size() == 2) {

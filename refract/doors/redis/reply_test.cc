@@ -25,7 +25,7 @@ TEST(Reply, each_protocol_has_its_own_bytes) {
     reply.text("t");
     return out;
   };
-  const std::string begin = std::string("+OK\r\n:-9223372036854775808\r\n$4\r\na\r\n\0\r\n", 41);
+  const std::string begin = std::string("+OK\r\n:-9223372036854775808\r\n$4\r\na\r\n\0\r\n", 38);
   EXPECT_EQ(written(Protocol::kResp2), begin + "$-1\r\n*-1\r\n*0\r\n*4\r\n$1\r\nt\r\n");
   EXPECT_EQ(written(Protocol::kResp3), begin + "_\r\n_\r\n*0\r\n%2\r\n=5\r\ntxt:t\r\n");
 }

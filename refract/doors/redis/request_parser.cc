@@ -7,6 +7,8 @@
 namespace refract::doors::redis {
 namespace {
 
+constexpr size_t kKeptWords = 256;
+
 // As Redis's: the whole text, no blanks, no "+".
 std::optional<int64_t> number_of(std::string_view text) noexcept {
   int64_t number = 0;
@@ -128,6 +130,8 @@ void RequestParser::reset() noexcept {
   length_ = 0;
   parts_.clear();
   words_.clear();
+  if (parts_.capacity() > kKeptWords) parts_.shrink_to_fit();
+  if (words_.capacity() > kKeptWords) words_.shrink_to_fit();
 }
 
 RequestParser::Step RequestParser::broken(std::string sentence) {

@@ -84,6 +84,8 @@ void Session::refuse(std::string_view why) {
   command.protocol = protocol_;
   command.has_begun = command.is_over = true;
   command.reply().error(why);
+  pending_bytes_ += command.answer.size();
+  go_on();
 }
 
 void Session::line_up(const Row& row, const std::vector<std::string_view>& words) {
@@ -100,64 +102,81 @@ void Session::line_up(const Row& row, const std::vector<std::string_view>& words
     command->bytes += word;
     command->words.emplace_back(command->bytes.data() + begin, word.size());
   }
+  command->kind = row.kind_of == nullptr ? row.kind : row.kind_of(command->words);
+  pending_bytes_ += bytes;
+  Pending& last = *command;
+  pending_.push_back(std::move(command));
   // What concerns the connection alone counts for all that follows.
   if (row.kind == Kind::kLocal) {
-    Call call{.store = store_, .session = *this, .words = command->words, .reply = command->reply()};
-    command->has_begun = command->is_over = row.at_once(call);
+    Call call{.store = store_, .session = *this, .words = last.words, .reply = last.reply()};
+    last.has_begun = row.at_once(call);
+    is_over(last);
   }
-  pending_.push_back(std::move(command));
   go_on();
 }
 
-// Begins what may begin. A task that ends at once comes here again: then the loop that runs already sees it.
+// In their order: none begins before those in front of it.
+bool Session::may_begin(const Pending& command) const {
+  if (alls_ > 0 || reads_ > 0) return false;
+  const bool has_writes = gathered_ > 0 || !lone_keys_.empty();
+  if (command.kind == Kind::kAll) return !has_writes;
+  if (command.kind == Kind::kRead) return !has_writes && output_.size() < kUnsentMax;
+  // Of one key the later one may not overtake the earlier, whichever way they take.
+  if (lone_keys_.contains(command.words[1])) return false;
+  return is_to_gather(command) || (gathered_ == 0 && lone_keys_.size() < kLoneWritesMax);
+}
+
+// A task that ends at once comes here again: then the loop that runs already sees it.
 void Session::go_on() {
   if (std::exchange(is_going_on_, true)) return;
-  for (bool has_changed = true; has_changed;) {
-    has_changed = false;
-    bool has_read = false;  // Before the one that is looked at, under way or waiting.
-    bool has_write = false;
-    bool has_gathered = false;
-    for (size_t i = 0; i < pending_.size() && !has_left_; ++i) {
-      Pending& command = *pending_[i];
-      if (command.is_over) continue;
-      const Kind kind = command.row->kind;
-      // What goes by itself would overtake what is gathered.
-      const bool is_behind = has_gathered && !is_to_gather(command);
-      const bool may_begin = !has_read && (kind == Kind::kWrite ? !is_behind : !has_write);
-      if (!command.has_begun && may_begin) has_changed |= begin(command);
-      if (command.is_over) continue;
-      if (kind == Kind::kAll || (!command.has_begun && !may_begin)) break;
-      has_read |= kind == Kind::kRead;
-      has_write |= kind == Kind::kWrite;
-      has_gathered |= command.is_gathered;
-      if (has_read) break;
+  while (first_waiting_ < pending_.size() && !has_left_) {
+    Pending& command = *pending_[first_waiting_];
+    if (!command.has_begun) {
+      if (!may_begin(command)) break;
+      begin(command);
     }
+    ++first_waiting_;
+    give_replies();
   }
   is_going_on_ = false;
   give_replies();
 }
 
-// True: it is over.
-bool Session::begin(Pending& command) {
+void Session::begin(Pending& command) {
   command.has_begun = true;
   if (command.row->at_once != nullptr) {
     Call call{.store = store_, .session = *this, .words = command.words, .reply = command.reply()};
-    if (command.row->at_once(call)) return command.is_over = true;
+    if (command.row->at_once(call)) return is_over(command);
   }
   ++begun_;
+  reads_ += command.kind == Kind::kRead ? 1 : 0;
+  alls_ += command.kind == Kind::kAll ? 1 : 0;
   if (is_to_gather(command)) {
     command.is_gathered = true;
+    ++gathered_;
     store_.gathered.push_back(&command);
-    return false;
+    return;
   }
+  if (command.kind == Kind::kWrite) lone_keys_.insert(command.words[1]);
   store_.shard.spawn(run(*this, command));
-  return command.is_over;
+}
+
+// Of one that has begun. Its words are not needed any more.
+void Session::is_over(Pending& command) {
+  command.is_over = true;
+  pending_bytes_ += command.answer.size();
+  pending_bytes_ -= command.bytes.size();
+  command.words = {};
+  command.bytes = {};
 }
 
 runtime::Task<> Session::run(Session& session, Pending& command) {
   co_await command.row->as_task(session.store_, command);
-  command.is_over = true;
   --session.begun_;
+  session.reads_ -= command.kind == Kind::kRead ? 1 : 0;
+  session.alls_ -= command.kind == Kind::kAll ? 1 : 0;
+  if (command.kind == Kind::kWrite) session.lone_keys_.erase(command.words[1]);
+  session.is_over(command);
   session.go_on();
   session.tell();
 }
@@ -170,8 +189,11 @@ void Session::end_gathered(std::span<Pending* const> commands) {
   std::vector<Session*> sessions;
   sessions.reserve(commands.size());
   for (Pending* const command : commands) {
-    command->is_over = true;
-    --command->session->begun_;
+    Session& session = *command->session;
+    --session.begun_;
+    --session.gathered_;
+    session.gathered_under_way_ = 0;
+    session.is_over(*command);
     sessions.push_back(command->session);
   }
   // Each once, and no command is looked at any more: they go with their replies.
@@ -188,8 +210,11 @@ void Session::give_replies() {
   while (!pending_.empty() && pending_.front()->is_over) {
     // No reply may stand where another one is missing.
     if (pending_.front()->breaks) return leave();
-    if (!has_left_) output_ += pending_.front()->answer;
+    const std::string& answer = pending_.front()->answer;
+    if (!has_left_) output_ += answer;
+    pending_bytes_ -= answer.size();
     pending_.pop_front();
+    first_waiting_ -= first_waiting_ > 0 ? 1 : 0;
   }
 }
 
@@ -197,6 +222,7 @@ void Session::leave() noexcept {
   has_left_ = true;
   is_ending_ = true;
   std::erase_if(pending_, [](const auto& one) { return !one->has_begun || one->is_over; });
+  first_waiting_ = pending_.size();
 }
 
 }  // namespace refract::doors::redis

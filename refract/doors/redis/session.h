@@ -12,6 +12,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_set>
 #include <vector>
 
 #include "refract/doors/redis/commands.h"
@@ -24,6 +25,7 @@ namespace refract::doors::redis {
 // A command that is not over.
 struct Pending {
   const Row* row = nullptr;
+  Kind kind = Kind::kLocal;
   Session* session = nullptr;
   Protocol protocol = Protocol::kResp2;
   std::string bytes = {};                    // Of all words.
@@ -31,7 +33,7 @@ struct Pending {
   std::string answer = {};
   bool has_begun = false;
   bool is_over = false;
-  bool is_gathered = false;  // With others: it has not left yet, perhaps.
+  bool is_gathered = false;  // It goes with others, and has not left yet, perhaps.
   bool breaks = false;       // What became of it is not known, so the connection ends instead of a reply.
 
   [[nodiscard]] Reply reply() noexcept { return {answer, protocol}; }
@@ -40,8 +42,12 @@ struct Pending {
 class Session {
  public:
   static constexpr size_t kPendingMax = 1024;
-  // While so much was not sent, no further request is taken.
+  // Of writes that go by themselves.
+  static constexpr size_t kLoneWritesMax = 64;
+  // While its requests and replies have so much, no further request is taken, and nothing is read for it.
   static constexpr size_t kUnsentMax = size_t{8} << 20;
+  // Of one that has not proven itself: then it ends.
+  static constexpr size_t kUnsentMaxUnproven = 4096;
 
   // Told when replies are there that were not before, inside of a poll.
   class Listener {
@@ -66,7 +72,11 @@ class Session {
   [[nodiscard]] std::string& output() noexcept { return output_; }
   // What was there is taken up again once some of it is over, or sent.
   [[nodiscard]] bool is_full() const noexcept {
-    return pending_.size() >= kPendingMax || output_.size() >= kUnsentMax;
+    return pending_.size() >= kPendingMax || output_.size() + pending_bytes_ >= kUnsentMax;
+  }
+  // Some of output() has been sent: what has waited for that begins.
+  void output_was_sent() {
+    if (first_waiting_ < pending_.size()) go_on();
   }
   // The connection ends once output() is sent: the client has asked for it, or cannot be understood.
   [[nodiscard]] bool is_ending() const noexcept { return is_ending_ && (pending_.empty() || has_left_); }
@@ -76,6 +86,8 @@ class Session {
   // The connection is over: what has not begun does not begin, and what comes of the rest is not told.
   void leave() noexcept;
 
+  // What was gathered of it is under way, so that more of it has to wait for that.
+  [[nodiscard]] size_t& gathered_under_way() noexcept { return gathered_under_way_; }
   // These, which were gathered, are over.
   static void end_gathered(std::span<Pending* const> commands);
 
@@ -97,7 +109,9 @@ class Session {
   void line_up(const Row& row, const std::vector<std::string_view>& words);
   void go_on();
   void tell() noexcept;
-  [[nodiscard]] bool begin(Pending& command);
+  [[nodiscard]] bool may_begin(const Pending& command) const;
+  void begin(Pending& command);
+  void is_over(Pending& command);
   [[nodiscard]] static runtime::Task<> run(Session& session, Pending& command);
   void give_replies();
 
@@ -105,7 +119,15 @@ class Session {
   Listener& listener_;
   RequestParser parser_;
   std::deque<std::unique_ptr<Pending>> pending_;  // In the order in which they came.
-  size_t begun_ = 0;                              // Tasks under way.
+  size_t first_waiting_ = 0;                      // In `pending_`: those before have begun.
+  size_t pending_bytes_ = 0;                      // Of their words, and of replies that are not in output_.
+  size_t begun_ = 0;                              // Under way.
+  // Of these:
+  size_t reads_ = 0;
+  size_t alls_ = 0;
+  size_t gathered_ = 0;
+  std::unordered_set<std::string_view> lone_keys_;  // Of writes that go by themselves.
+  size_t gathered_under_way_ = 0;
   std::string output_;
   Protocol protocol_ = Protocol::kResp2;
   bool has_proven_;

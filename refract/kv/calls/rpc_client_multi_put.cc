@@ -218,6 +218,8 @@ Task<> RpcClient::multi_put(std::span<PutItem> items, uint64_t deadline_ns) {
     for (size_t i = batch.begun(); i < alone.size(); ++i) job.skip(alone[i], batch.is_late());
   }
   const size_t left = job.again.size();
+  // They are taken from the end: in the order of the items, and so of one key the last one stays.
+  std::ranges::reverse(job.again);
   for (size_t i = 0; i < std::min(options_.pipeline, left); ++i) job.team.add(put_items(job));
   if (left > 0) co_await job.team.run();
 }

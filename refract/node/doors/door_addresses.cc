@@ -19,6 +19,7 @@ namespace refract::node {
 namespace {
 
 constexpr int kBacklog = 4096;
+constexpr size_t kDoorsMax = 16;
 constexpr std::string_view kRedis = "redis:";
 
 std::string_view trimmed(std::string_view text) noexcept {
@@ -95,6 +96,9 @@ Reported<std::vector<DoorAddress>> parse_door_addresses(std::string_view text) {
     if (std::ranges::find(addresses, *address) != addresses.end()) {
       return report(Code::kInvalidArgument,
                     fmt::format("{}:{} is named twice", address->kind, address->place));
+    }
+    if (addresses.size() == kDoorsMax) {
+      return report(Code::kInvalidArgument, fmt::format("more than {} doors are named", kDoorsMax));
     }
     addresses.push_back(std::move(*address));
     text.remove_prefix(std::min(end + 1, text.size()));

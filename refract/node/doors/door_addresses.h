@@ -34,6 +34,8 @@ class DoorListener {
   DoorListener& operator=(DoorListener&&) = delete;
   ~DoorListener();
 
+  // Closes it here. A path stays.
+  void drop() noexcept { socket_ = Descriptor(); }
   [[nodiscard]] int descriptor() const noexcept { return socket_.get(); }
   // As it was opened: the port is a number here that is not 0.
   [[nodiscard]] const DoorAddress& address() const noexcept { return address_; }

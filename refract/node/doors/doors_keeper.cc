@@ -104,10 +104,19 @@ bool DoorsKeeper::take_word() {
   descriptors.reserve(listeners_.size());
   for (const DoorListener& listener : listeners_) descriptors.push_back(listener.descriptor());
   const std::string text = to_text(birth_);
-  if (!fabric::shm::send_message(link_.get(), std::as_bytes(std::span(text)), descriptors)) {
-    log_error("cannot tell the doors where to listen: {}", errno_text(errno));
-  }
-  return true;
+  if (fabric::shm::send_message(link_.get(), std::as_bytes(std::span(text)), descriptors)) return true;
+  log_error("cannot tell the doors where to listen: {}", errno_text(errno));
+  start_again();
+  return false;
+}
+
+void DoorsKeeper::start_again() noexcept {
+  if (process_ > 0) (void)::kill(process_, SIGKILL);
+}
+
+void DoorsKeeper::leave_to_keeper() noexcept {
+  for (DoorListener& listener : listeners_) listener.drop();
+  link_ = Descriptor();
 }
 
 void DoorsKeeper::on_ended(const std::string& cause) {

@@ -39,6 +39,10 @@ class DoorsKeeper {
   [[nodiscard]] int link() const noexcept { return link_.get(); }
   // Tells it all where it has said that it can be told. False: nothing more comes.
   [[nodiscard]] bool take_word();
+  // Its next process follows the end of this one, which is killed.
+  void start_again() noexcept;
+  // In a fork of the keeper: descriptors are closed, and nothing else is done.
+  void leave_to_keeper() noexcept;
   // It has ended so.
   void on_ended(const std::string& cause);
   // What is under way there may end, and be replied to. It is not started again.

@@ -182,6 +182,7 @@ void Keeper::look_after_doors() {
   doors_->start();
   if (doors_->is_running() && !watch(doors_->link(), kDoors)) {
     log_error("cannot watch the doors: {}", errno_text(errno));
+    doors_->start_again();
   }
 }
 
@@ -347,6 +348,7 @@ void Keeper::start_server() {
 void Keeper::become_server(std::vector<LinkEnd> links, pid_t keeper) {
   epoll_ = Descriptor();
   signals_ = Descriptor();
+  if (doors_) doors_->leave_to_keeper();
   const sigset_t set = keeper_signals();
   sigprocmask(SIG_UNBLOCK, &set, nullptr);
   ServerBirth birth{.config = config_,
