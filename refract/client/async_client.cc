@@ -89,7 +89,7 @@ AsyncClient::AsyncClient(std::unique_ptr<AsyncCalls> calls)
 AsyncClient::~AsyncClient() {
   // In a child of the process what is kept is the parent's, and left as it is.
   if (calls_->peers().is_child()) {
-    (void)shelf_.release();
+    [[maybe_unused]] const auto* const left = shelf_.release();
   } else {
     shelf_->close();
   }

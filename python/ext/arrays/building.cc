@@ -105,7 +105,7 @@ PyObject* Built::begin() {
 
 SharedReservation Built::end(bool is_well) {
   array_ = py::object();
-  SharedReservation memory = std::exchange(memory_, nullptr);
+  const SharedReservation memory = std::exchange(memory_, nullptr);
   return is_well ? memory : nullptr;
 }
 

@@ -93,6 +93,7 @@ class Worker {
     if (client == nullptr) return 0;
     redis::Store store{.client = *client, .shard = shard_, .facts = facts_, .counts = counts_};
     std::vector<int> listeners;
+    listeners.reserve(start_.listeners.size());
     for (const Descriptor& listener : start_.listeners) listeners.push_back(listener.get());
     auto sockets = Sockets::create(shard_, store, listeners, lines_max());
     if (!sockets) {

@@ -35,16 +35,15 @@ ScanOptions scan_options_of(Words words) {
   const auto [end, error] = std::from_chars(cursor.data(), cursor.data() + cursor.size(), options.cursor);
   if (error != std::errc() || end != cursor.data() + cursor.size()) options.wrong = "ERR invalid cursor";
   for (size_t i = 2; i < words.size() && options.wrong.empty(); i += 2) {
-    if (i + 1 == words.size()) {
-      options.wrong = kSyntaxError;
-    } else if (is(words[i], "match")) {
+    const std::string_view option = i + 1 < words.size() ? words[i] : std::string_view();
+    if (is(option, "match")) {
       options.pattern = words[i + 1];
-    } else if (is(words[i], "count")) {
+    } else if (is(option, "count")) {
       const auto count = integer_of(words[i + 1]);
       if (!count) options.wrong = kNoInteger;
       if (count && *count < 1) options.wrong = kSyntaxError;
       if (count) options.count = static_cast<size_t>(std::clamp<int64_t>(*count, 1, 10'000));
-    } else if (is(words[i], "type")) {
+    } else if (is(option, "type")) {
       options.is_of_strings = is(words[i + 1], "string");
     } else {
       options.wrong = kSyntaxError;

@@ -30,6 +30,8 @@ class DoorListener {
  public:
   // A socket that is there already, and at which nothing listens, is replaced. kInUse: something does.
   [[nodiscard]] static Reported<DoorListener> open(const DoorAddress& address);
+  DoorListener(const DoorListener&) = delete;
+  DoorListener& operator=(const DoorListener&) = delete;
   DoorListener(DoorListener&&) noexcept = default;
   DoorListener& operator=(DoorListener&&) = delete;
   ~DoorListener();

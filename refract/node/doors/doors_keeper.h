@@ -23,6 +23,8 @@ class DoorsKeeper {
   // Takes the sockets. kInvalidArgument: one is beyond this host, and there is no password.
   [[nodiscard]] static Reported<DoorsKeeper> open(const std::vector<DoorAddress>& addresses,
                                                   DoorsBirth birth);
+  DoorsKeeper(const DoorsKeeper&) = delete;
+  DoorsKeeper& operator=(const DoorsKeeper&) = delete;
   DoorsKeeper(DoorsKeeper&&) noexcept = default;
   DoorsKeeper& operator=(DoorsKeeper&&) = delete;
   ~DoorsKeeper() = default;
