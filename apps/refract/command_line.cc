@@ -116,7 +116,7 @@ void add_record_commands(Command& app, Invocation& to, Texts& texts) {
 
 void add_node_commands(Command& app, Invocation& to, Texts& texts) {
   const std::string command = app.name();
-  add_json(app, to);
+  if (command != "token") add_json(app, to);
   if (command == "ping") app.add({.names = "--why", .to = &to.why});
   if (command == "txn") {
     add_verbose(app, to);

@@ -316,7 +316,7 @@ its Redis clients for this token, which follows from the secret and opens nothin
 Not printed for others to see: it is as good as the secret where Redis is spoken.
 
 Options
-      --secret-file PATH  The file that the node's auth.secret_file names, or a copy of it.
+      --secret-file PATH  The file that the node's auth.secret_file names, or a copy.
 
 Examples
   $ refract token redis --secret-file /etc/refract/secret
