@@ -43,7 +43,7 @@ if grep -Ev "^(refract::(($classes)::|($functions)[[(])|($of_c)$)" "$work/export
   exit 1
 fi
 exported=$(wc -l <"$work/exported")
-((exported <= 271)) || { echo "the library exports $exported names, 271 are allowed"; exit 1; }
+((exported <= 275)) || { echo "the library exports $exported names, 275 are allowed"; exit 1; }
 # All that is in it, hidden or not.
 nm -C --defined-only "$library_folder/librefract.so" >"$work/inside"
 grep -q 'refract::client::Connection::' "$work/inside" || { echo "the library has lost its names"; exit 1; }
