@@ -74,8 +74,8 @@ struct NodeConfig {
   std::string objects_directory_secret_file;  // Empty: that Redis asks for no password.
   std::string doors_listen;                   // As door_addresses.h has it. Empty: no doors.
   uint32_t doors_threads = 1;
-  std::string cluster_nodes;                  // A list, or file:PATH. Empty: the node knows of no others.
-  std::string cluster_self;                   // The node's name in that list.
+  std::string cluster_nodes;        // A list, or file:PATH. Empty: the node knows of no others.
+  std::string cluster_self;         // The node's name in that list.
   std::string cluster_secret_file;  // Empty: no other node is let in as a node, and none is reached.
 };
 
