@@ -4,7 +4,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <string_view>
 
@@ -12,6 +11,7 @@
 #include "refract/base/units.h"
 #include "refract/doors/redis/commands.h"
 #include "refract/doors/redis/session.h"
+#include "refract/doors/redis/words.h"
 #include "refract/runtime/task.h"
 
 namespace refract::doors::redis {
@@ -22,10 +22,6 @@ inline constexpr std::string_view kNoInteger = "ERR value is not an integer or o
 inline constexpr std::string_view kRedisVersion = "7.0.15";
 // Of a command with all its attempts.
 inline constexpr uint64_t kDoorTimeout_ns = 30 * kSecond_ns;
-
-[[nodiscard]] bool is(std::string_view word, std::string_view in_lower_letters) noexcept;
-// As Redis has numbers: the whole word, no "+", no leading zero.
-[[nodiscard]] std::optional<int64_t> integer_of(std::string_view word) noexcept;
 
 // An operation that failed, in Redis's words where it has some. Where it is not known what became of a write,
 // the connection breaks.

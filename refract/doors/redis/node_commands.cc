@@ -99,21 +99,6 @@ std::string sections_of(const std::string& text, Words names) {
 
 }  // namespace
 
-bool is(std::string_view word, std::string_view in_lower_letters) noexcept {
-  return std::ranges::equal(word, in_lower_letters, [](char one, char lower) {
-    return (one >= 'A' && one <= 'Z' ? one + ('a' - 'A') : one) == lower;
-  });
-}
-
-std::optional<int64_t> integer_of(std::string_view word) noexcept {
-  int64_t number = 0;
-  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), number);
-  if (word.empty() || error != std::errc() || end != word.data() + word.size()) return std::nullopt;
-  const std::string_view digits = word.front() == '-' ? word.substr(1) : word;
-  if ((digits.size() > 1 || word.front() == '-') && digits.front() == '0') return std::nullopt;
-  return number;
-}
-
 std::string error_of(Code code, const AsyncClient& client) {
   switch (code) {
     case Code::kNoSpace:

@@ -1,25 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "refract/doors/redis/request_parser.h"
 
-#include <charconv>
+#include <optional>
 #include <utility>
+
+#include "refract/doors/redis/words.h"
 
 namespace refract::doors::redis {
 namespace {
 
 constexpr size_t kKeptWords = 256;
-
-// As Redis's: the whole text, no blanks, no "+".
-std::optional<int64_t> number_of(std::string_view text) noexcept {
-  int64_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size() || text.empty()) return std::nullopt;
-  // "-0" and "007" are none there.
-  const std::string_view digits = text.front() == '-' ? text.substr(1) : text;
-  if (digits.size() > 1 && digits.front() == '0') return std::nullopt;
-  if (text.front() == '-' && number == 0) return std::nullopt;
-  return number;
-}
 
 bool is_blank(char c) noexcept {
   return c == ' ' || (c >= '\t' && c <= '\r');
@@ -158,7 +148,7 @@ RequestParser::Step RequestParser::take_begin(std::string_view bytes) {
   std::string_view line = bytes.substr(0, end);
   if (!line.empty() && line.back() == '\r') line.remove_suffix(1);
   if (!is_array) return take_inline(line);
-  const std::optional<int64_t> count = number_of(line.substr(1));
+  const std::optional<int64_t> count = integer_of(line.substr(1));
   if (!count || *count > kBulksMax) return broken("invalid multibulk length");
   if (!is_proven_ && *count > kBulksMaxUnproven) return broken("unauthenticated multibulk length");
   if (*count <= 0) {
@@ -218,7 +208,7 @@ RequestParser::Step RequestParser::take_bulk_length(std::string_view bytes) {
   if (line.empty() || line.front() != '$') {
     return broken(std::string("expected '$', got '") + (line.empty() ? '\r' : line.front()) + "'");
   }
-  const std::optional<int64_t> length = number_of(line.substr(1));
+  const std::optional<int64_t> length = integer_of(line.substr(1));
   if (!length || *length < 0 || *length > kBulkBytesMax) return broken("invalid bulk length");
   if (!is_proven_ && *length > kBulkBytesMaxUnproven) return broken("unauthenticated bulk length");
   at_ = end + 1;
@@ -229,22 +219,9 @@ RequestParser::Step RequestParser::take_bulk_length(std::string_view bytes) {
 
 RequestParser::Step RequestParser::finish(std::string_view bytes) {
   words_.reserve(parts_.size());
-  for (const Word& part : parts_) {
-    words_.push_back(part.aside != nullptr ? std::string_view(part.aside, part.bytes)
-                                           : bytes.substr(part.begin, part.bytes));
-  }
+  for (const Word& part : parts_) words_.push_back(bytes.substr(part.begin, part.bytes));
   stage_ = Stage::kDone;
   return Step::kRequest;
-}
-
-std::optional<RequestParser::Aside> RequestParser::aside() const noexcept {
-  if (stage_ != Stage::kBulk || length_ < kAsideBytes) return std::nullopt;
-  return Aside{.bytes = length_, .begin = at_};
-}
-
-void RequestParser::received_aside(std::string_view string) noexcept {
-  parts_.push_back({.begin = at_, .bytes = string.size(), .aside = string.data()});
-  stage_ = Stage::kBulkEnd;
 }
 
 }  // namespace refract::doors::redis

@@ -5,15 +5,11 @@
 // The bytes of a request stay where the caller has received them. What was parsed of a request that is not
 // whole yet is not parsed again, so the work is linear, however the stream is cut.
 //
-// A bulk string of kAsideBytes or more that is not whole yet can be received aside: into memory of the
-// caller's, which is then its place for good, instead of behind the rest.
-//
 // Threads: one.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -28,7 +24,6 @@ class RequestParser {
   // Of a connection that has not said who it is.
   static constexpr int64_t kBulksMaxUnproven = 10;
   static constexpr int64_t kBulkBytesMaxUnproven = 16 * 1024;
-  static constexpr size_t kAsideBytes = 16 * 1024;
 
   enum class Step : uint8_t {
     kMore,     // The request is not whole.
@@ -40,22 +35,11 @@ class RequestParser {
   // and more behind. Behind kRequest the next call is for the next request, which begins at taken().
   [[nodiscard]] Step parse(std::string_view bytes);
 
-  // REQUIRES: kRequest. In `bytes` of that call, or where they were received aside.
+  // REQUIRES: kRequest. In `bytes` of that call; of a line, in the parser.
   [[nodiscard]] const std::vector<std::string_view>& words() const noexcept { return words_; }
   // How many bytes of `bytes` the request had.
   [[nodiscard]] size_t taken() const noexcept { return at_; }
   [[nodiscard]] const std::string& error() const noexcept { return error_; }
-
-  // What may be received aside.
-  struct Aside {
-    size_t bytes;  // Of the string.
-    size_t begin;  // Where it begins, in `bytes`: what has come of it stands there.
-  };
-  // Behind kMore. Nothing: there is no such string under way, or it is received aside already.
-  [[nodiscard]] std::optional<Aside> aside() const noexcept;
-  // The string is received there from now on: `bytes` of the next call ends with the string's length line,
-  // where aside()->begin was, and continues behind the string. Called once all of it is there.
-  void received_aside(std::string_view string) noexcept;
 
   // Whether the connection has proven itself, or need not: larger requests are taken then.
   void set_proven(bool is_proven) noexcept { is_proven_ = is_proven; }
@@ -66,11 +50,9 @@ class RequestParser {
  private:
   enum class Stage : uint8_t { kBegin, kBulkLength, kBulk, kBulkEnd, kDone, kBroken };
 
-  // A bulk string or, where it was received aside, the memory that has it.
   struct Word {
     size_t begin = 0;
     size_t bytes = 0;
-    const char* aside = nullptr;
   };
 
   [[nodiscard]] Step take_begin(std::string_view bytes);

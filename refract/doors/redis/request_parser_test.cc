@@ -150,35 +150,6 @@ TEST(RequestParser, a_stream_that_is_cut_anywhere_has_the_same_requests) {
   }
 }
 
-TEST(RequestParser, a_long_string_is_received_aside_and_the_others_stay_where_they_are) {
-  const std::string value(50'000, 'v');
-  const std::string begin = "*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$50000\r\n";
-  RequestParser parser;
-  ASSERT_EQ(parser.parse(begin.substr(0, begin.size() - 1)), Step::kMore);
-  EXPECT_FALSE(parser.aside()) << "its length is not whole";
-  const std::string first = begin + value.substr(0, 100);
-  ASSERT_EQ(parser.parse(first), Step::kMore);
-  const auto aside = parser.aside();
-  ASSERT_TRUE(aside);
-  EXPECT_EQ(aside->bytes, value.size());
-  EXPECT_EQ(aside->begin, begin.size());
-  parser.received_aside(value);
-  EXPECT_FALSE(parser.aside());
-  ASSERT_EQ(parser.parse(begin), Step::kMore);
-  const std::string rest = begin + "\r\nPING\r\n";
-  ASSERT_EQ(parser.parse(rest), Step::kRequest);
-  ASSERT_EQ(parser.words().size(), 3u);
-  EXPECT_EQ(parser.words()[1], "k");
-  EXPECT_EQ(parser.words()[2].data(), value.data()) << "it was not copied";
-  EXPECT_EQ(parser.words()[2].size(), value.size());
-  EXPECT_EQ(parser.taken(), begin.size() + 2);
-  ASSERT_EQ(parser.parse(rest.substr(parser.taken())), Step::kRequest);
-  EXPECT_EQ(parser.words().front(), "PING");
-  // A short one is not worth it.
-  ASSERT_EQ(parser.parse("*1\r\n$16383\r\n"), Step::kMore);
-  EXPECT_FALSE(parser.aside());
-}
-
 // A byte at a time over a megabyte takes a moment, and would take minutes if each began at the front.
 TEST(RequestParser, what_was_parsed_is_not_parsed_again) {
   const std::string line(60'000, 'x');

@@ -6,17 +6,14 @@
 #include <vector>
 
 #include "refract/base/check.h"
+#include "refract/doors/redis/words.h"
 
 namespace refract::doors::redis {
 namespace {
 
 // What a browser sends to any port that a page names: nothing of it is to run.
 bool is_of_browser(std::string_view name) noexcept {
-  const auto is = [name](std::string_view wanted) {
-    return std::ranges::equal(name, wanted,
-                              [](char a, char b) { return (a >= 'A' && a <= 'Z' ? a + 32 : a) == b; });
-  };
-  return is("post") || is("host:");
+  return is(name, "post") || is(name, "host:");
 }
 
 // A plain SET of a short value.
@@ -152,7 +149,6 @@ void Session::begin(Pending& command) {
   reads_ += command.kind == Kind::kRead ? 1 : 0;
   alls_ += command.kind == Kind::kAll ? 1 : 0;
   if (is_to_gather(command)) {
-    command.is_gathered = true;
     ++gathered_;
     store_.gathered.push_back(&command);
     return;

@@ -33,8 +33,7 @@ struct Pending {
   std::string answer = {};
   bool has_begun = false;
   bool is_over = false;
-  bool is_gathered = false;  // It goes with others, and has not left yet, perhaps.
-  bool breaks = false;       // What became of it is not known, so the connection ends instead of a reply.
+  bool breaks = false;  // What became of it is not known, so the connection ends instead of a reply.
 
   [[nodiscard]] Reply reply() noexcept { return {answer, protocol}; }
 };

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "refract/doors/redis/words.h"
+
+#include <algorithm>
+#include <charconv>
+#include <system_error>
+
+namespace refract::doors::redis {
+
+bool is(std::string_view word, std::string_view in_lower_letters) noexcept {
+  return std::ranges::equal(word, in_lower_letters, [](char one, char lower) {
+    return (one >= 'A' && one <= 'Z' ? one + ('a' - 'A') : one) == lower;
+  });
+}
+
+std::optional<int64_t> integer_of(std::string_view word) noexcept {
+  int64_t number = 0;
+  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), number);
+  if (word.empty() || error != std::errc() || end != word.data() + word.size()) return std::nullopt;
+  const std::string_view digits = word.front() == '-' ? word.substr(1) : word;
+  if ((digits.size() > 1 || word.front() == '-') && digits.front() == '0') return std::nullopt;
+  return number;
+}
+
+}  // namespace refract::doors::redis
