@@ -41,6 +41,7 @@ bool config(Call& call);
 bool quit(Call& call);
 
 // Of the node.
+bool info_at_once(Call& call);
 runtime::Task<> info(Store& store, Pending& command);
 runtime::Task<> dbsize(Store& store, Pending& command);
 runtime::Task<> scan(Store& store, Pending& command);

@@ -167,8 +167,8 @@ bool hello(Call& call) {
   if (name) call.session.take_name(*name);
   call.session.speak(protocol);
   // In the protocol that it has asked for.
-  std::string answer;
-  Reply reply(answer, protocol);
+  Reply& reply = call.reply;
+  reply.speak(protocol);
   reply.map(7);
   reply.bulk("server");
   reply.bulk("redis");
@@ -184,7 +184,6 @@ bool hello(Call& call) {
   reply.bulk("master");
   reply.bulk("modules");
   reply.array(0);
-  call.reply.raw(answer);
   return true;
 }
 

@@ -65,7 +65,7 @@ std::string info_of(const Store& store, const NodeStat& stat) {
   text += fmt::format("# Clients\r\nconnected_clients:{}\r\n\r\n", counts.connections.load());
   text += fmt::format("# Memory\r\nused_memory:{}\r\nmaxmemory:{}\r\nmaxmemory_policy:{}\r\n\r\n", used_bytes,
                       facts.memory_limit_bytes, facts.eviction);
-  text += fmt::format("# Persistence\r\nloading:0\r\n\r\n");
+  text += fmt::format("# Persistence\r\nloading:{}\r\n\r\n", store.client == nullptr ? 1 : 0);
   text += fmt::format(
       "# Stats\r\ntotal_connections_received:{}\r\ntotal_commands_processed:{}\r\nexpired_keys:{}\r\n"
       "keyspace_hits:{}\r\nkeyspace_misses:{}\r\n\r\n",
@@ -122,24 +122,31 @@ void fail_with(Pending& command, Code code, const AsyncClient& client) {
   command.reply().error(error_of(code, client));
 }
 
+// Of a node that is not there yet.
+bool info_at_once(Call& call) {
+  if (call.store.client != nullptr) return false;
+  call.reply.text(sections_of(info_of(call.store, NodeStat{}), call.words.subspan(1)));
+  return true;
+}
+
 Task<> info(Store& store, Pending& command) {
-  const Result<NodeStat> stat = co_await store.client.stat();
-  if (!stat) co_return fail_with(command, stat.code(), store.client);
+  const Result<NodeStat> stat = co_await store.client->stat();
+  if (!stat) co_return fail_with(command, stat.code(), *store.client);
   command.reply().text(sections_of(info_of(store, *stat), Words(command.words).subspan(1)));
 }
 
 Task<> dbsize(Store& store, Pending& command) {
-  const Result<NodeStat> stat = co_await store.client.stat();
-  if (!stat) co_return fail_with(command, stat.code(), store.client);
+  const Result<NodeStat> stat = co_await store.client->stat();
+  if (!stat) co_return fail_with(command, stat.code(), *store.client);
   command.reply().number(static_cast<int64_t>(stat->entries));
 }
 
 Task<> scan(Store& store, Pending& command) {
   const ScanOptions options = scan_options_of(command.words);
   if (!options.wrong.empty()) co_return command.reply().error(options.wrong);
-  const Result<ScanPage> page = co_await store.client.scan(options.cursor, options.count);
+  const Result<ScanPage> page = co_await store.client->scan(options.cursor, options.count);
   if (page.code() == Code::kInvalidArgument) co_return command.reply().error("ERR invalid cursor");
-  if (!page) co_return fail_with(command, page.code(), store.client);
+  if (!page) co_return fail_with(command, page.code(), *store.client);
   std::vector<std::string_view> keys;
   keys.reserve(page->entries.size());
   for (const ScanEntry& entry : page->entries) {
