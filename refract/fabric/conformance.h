@@ -138,7 +138,7 @@ class Side {
   // Takes the oldest message out of events(); empty pointer: none.
   [[nodiscard]] std::unique_ptr<Event> take_message();
 
-  // Which channels live. poll() tells it; whoever polls the domain without it does so, too.
+  // Which channels live. poll() tells it; a test that polls the domain without it calls this, too.
   void note(const Completion& completion);
   // How many channels have opened so far, and the last of them, or this one. Null: it has ended.
   [[nodiscard]] uint64_t opened() const noexcept { return opened_; }

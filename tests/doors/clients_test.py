@@ -134,7 +134,7 @@ class OfDebian(unittest.TestCase):
                 self.assertEqual(said(shards.path, parser), wanted)
 
     def test_a_cache_of_key_value_tensors_works_as_with_redis(self):
-        """What LMCache's connector sends: metadata and bytes of a chunk under two keys, from several threads."""
+        """What LMCache's connector sends: metadata and bytes of a chunk under two keys."""
         chunk = os.urandom(2 << 20)
         with Door("--server-shards", "2") as door:
 

@@ -86,7 +86,7 @@ class Connection:
 
 
 def until_connected(address):
-    """Once there is somebody to connect to."""
+    """Once something listens there."""
     end = time.monotonic() + PATIENCE_S
     while True:
         try:

@@ -107,7 +107,7 @@ class LongValues(unittest.TestCase):
             self.assertEqual(late.ask("GET", "k"), b"$%d\r\n%s\r\n" % (MIB, second))
 
     def test_a_client_that_does_not_read_gives_the_nodes_memory_back(self):
-        """Values that replies wait in are not freed, so that others find no memory: for a second, and no longer."""
+        """Values that replies wait in are not freed, and others find no memory: for a second."""
         with Door("--memory-limit", "64MiB", "--memory-eviction", "none") as door, door.connect() as other:
             names = [b"first:%d" % i for i in range(24)]
             for name in names:

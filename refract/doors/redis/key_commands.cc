@@ -94,6 +94,14 @@ SetOptions options_of(Words words) {
   return options;
 }
 
+// The third word under the second.
+Task<Result<uint64_t>> put_word(Store& store, Pending& command, PutOptions options) {
+  const std::string_view key = command.words[1];
+  const Reservation* const built = command.reserved(2);
+  if (built != nullptr) co_return co_await store.client->put(key, *built, options);
+  co_return co_await store.client->put(key, command.words[2], options);
+}
+
 // Reads, and puts on what it has read, until nothing else was in the way.
 Task<> set_on_what_is_there(Store& store, Pending& command, const SetOptions& options) {
   const std::string_view key = command.words[1];
@@ -112,7 +120,7 @@ Task<> set_on_what_is_there(Store& store, Pending& command, const SetOptions& op
         const uint64_t now_ns = system_clock().wall_ns();
         put.ttl_ns = std::max<uint64_t>(got->expires_wall_ns - std::min(now_ns, got->expires_wall_ns), 1);
       }
-      const Result<uint64_t> version = co_await store.client->put(key, command.words[2], put);
+      const Result<uint64_t> version = co_await put_word(store, command, put);
       const Code code = version.code();
       const bool is_overtaken =
           code == Code::kVersionMismatch || code == Code::kExists || code == Code::kNotFound;
@@ -220,10 +228,7 @@ Task<> set(Store& store, Pending& command) {
     co_return;
   }
   const PutOptions put{.if_absent = options.if_absent, .ttl_ns = options.ttl_ns};
-  const std::string_view key = command.words[1];
-  const Reservation* const built = command.reserved(2);
-  const Result<uint64_t> version = built != nullptr ? co_await store.client->put(key, *built, put)
-                                                    : co_await store.client->put(key, command.words[2], put);
+  const Result<uint64_t> version = co_await put_word(store, command, put);
   if (version) {
     command.reply().ok();
   } else if (options.if_absent && version.code() == Code::kExists) {
