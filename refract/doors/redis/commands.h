@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -21,6 +22,12 @@ namespace refract::doors::redis {
 
 class Session;
 struct Pending;
+struct Row;
+
+struct DropPending {
+  void operator()(Pending* command) const noexcept;
+};
+using OwnPending = std::unique_ptr<Pending, DropPending>;
 
 using Words = std::span<const std::string_view>;
 
@@ -31,8 +38,12 @@ struct Store {
   const Facts& facts;
   const Loading& loading;
   Counts& counts;
+  // The last row that was looked for, and by which name. Null: there was none.
+  const Row* last_row = nullptr;
+  std::string last_name = {};
   std::vector<std::byte> value = std::vector<std::byte>(Replies::kLongBytes);  // Of the read that runs now.
-  size_t reserved_bytes = 0;  // Of long words that are received, or under way.
+  size_t reserved_bytes = 0;           // Of long words that are received, or under way.
+  std::vector<OwnPending> spare = {};  // Of commands that are over: their memory is used again.
   // Plain SETs of all connections that go together: a message for each would cost more than what it asks for.
   std::vector<Pending*> gathered = {};
   size_t batches = 0;           // Of them, under way.

@@ -25,9 +25,11 @@ void Replies::append(Replies& other) {
     value_bytes_ += value.view.bytes().size();
     values_.push_back({.at = text_.size() + value.at, .view = std::move(value.view)});
   }
-  pinned_ += other.pinned_;
+  pinned_ += std::exchange(other.pinned_, 0);
   text_ += other.text_;
-  other = Replies();
+  other.text_.clear();
+  other.values_.clear();
+  other.value_bytes_ = 0;
 }
 
 void Replies::copy_pinned() {
@@ -82,7 +84,7 @@ void Replies::sent(size_t bytes) {
     if (value_sent_ < first.bytes().size()) break;
     pinned_ -= first.is_copy() ? 0 : 1;
     value_sent_ = 0;
-    values_.pop_front();
+    values_.erase(values_.begin());
   }
   forget_sent_text();
 }

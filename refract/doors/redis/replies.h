@@ -8,9 +8,9 @@
 #include <sys/uio.h>
 
 #include <cstddef>
-#include <deque>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "refract/client/client.h"
 
@@ -51,9 +51,9 @@ class Replies {
 
   std::string text_;
   size_t text_sent_ = 0;
-  std::deque<Value> values_;
-  size_t value_sent_ = 0;   // Of the first one.
-  size_t value_bytes_ = 0;  // Of all that are not sent.
+  std::vector<Value> values_;  // Few; and mostly none.
+  size_t value_sent_ = 0;      // Of the first one.
+  size_t value_bytes_ = 0;     // Of all that are not sent.
   size_t pinned_ = 0;
 };
 

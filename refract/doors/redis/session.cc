@@ -14,6 +14,9 @@ namespace {
 
 // What a connection keeps while it has nothing to say.
 constexpr size_t kKeptBytes = size_t{16} * 1024;
+// What a command that is over keeps for the next one, and how many a thread keeps.
+constexpr size_t kSpareBytes = 1024;
+constexpr size_t kSpareMax = 1024;
 
 // What a browser sends to any port that a page names: nothing of it is to run.
 bool is_of_browser(std::string_view name) noexcept {
@@ -119,6 +122,7 @@ void Session::begin_long_word(std::string_view request) {
 // Returns how many bytes those that are whole had. Stops where a long word begins, too.
 size_t Session::take_requests(std::string_view bytes) {
   size_t taken = 0;
+  uint64_t count = 0;
   while (takes_requests() && !is_full()) {
     const RequestParser::Step step = parser_.parse(bytes.substr(taken));
     if (step == RequestParser::Step::kMore) break;
@@ -132,15 +136,21 @@ size_t Session::take_requests(std::string_view bytes) {
       break;
     }
     if (!parser_.words().empty()) take_request(parser_.words());
+    ++count;
     long_words_.clear();
     taken += parser_.taken();
   }
+  if (count > 0) store_.counts.commands.fetch_add(count, std::memory_order_relaxed);
   return taken;
 }
 
 void Session::take_request(const std::vector<std::string_view>& words) {
-  store_.counts.commands.fetch_add(1, std::memory_order_relaxed);
-  const Row* const row = row_of(words.front());
+  // Mostly it is the same as the last one.
+  if (store_.last_row == nullptr || words.front() != store_.last_name) {
+    store_.last_row = row_of(words.front());
+    store_.last_name = store_.last_row == nullptr ? std::string_view() : words.front();
+  }
+  const Row* const row = store_.last_row;
   if (row == nullptr && is_of_browser(words.front())) return end();
   if (row == nullptr) return refuse(unknown_command(words));
   if (!has_arity(*row, words.size())) return refuse(wrong_arity(row->name));
@@ -158,9 +168,7 @@ void Session::take_request(const std::vector<std::string_view>& words) {
 // In its place among the others.
 void Session::refuse(std::string_view why) {
   if (pending_.empty()) return Reply(output_, protocol_).error(why);
-  pending_.push_back(std::make_unique<Pending>());
-  Pending& command = *pending_.back();
-  command.protocol = protocol_;
+  Pending& command = add_pending();
   command.has_begun = command.is_over = true;
   command.reply().error(why);
   pending_bytes_ += command.answer.bytes();
@@ -168,15 +176,11 @@ void Session::refuse(std::string_view why) {
 }
 
 void Session::line_up(const Row& row, const std::vector<std::string_view>& words) {
-  auto command = std::make_unique<Pending>();
-  command->row = &row;
-  command->session = this;
-  command->protocol = protocol_;
-  command->take(words, std::move(long_words_));
-  command->kind = row.kind_of == nullptr ? row.kind : row.kind_of(command->words);
-  pending_bytes_ += command->words_bytes;
-  Pending& last = *command;
-  pending_.push_back(std::move(command));
+  Pending& last = add_pending();
+  last.row = &row;
+  last.take(words, std::move(long_words_));
+  last.kind = row.kind_of == nullptr ? row.kind : row.kind_of(last.words);
+  pending_bytes_ += last.words_bytes;
   // What concerns the connection alone counts for all that follows.
   if (row.kind == Kind::kLocal) {
     Call call{.store = store_, .session = *this, .words = last.words, .reply = last.reply()};
@@ -184,6 +188,35 @@ void Session::line_up(const Row& row, const std::vector<std::string_view>& words
     is_over(last);
   }
   go_on();
+}
+
+void DropPending::operator()(Pending* command) const noexcept {
+  delete command;
+}
+
+Pending& Session::add_pending() {
+  if (store_.spare.empty()) store_.spare.push_back(OwnPending(new Pending));
+  pending_.push_back(std::move(store_.spare.back()));
+  store_.spare.pop_back();
+  Pending& last = *pending_.back();
+  last.session = this;
+  last.protocol = protocol_;
+  return last;
+}
+
+void Pending::drop_words() {
+  words.clear();
+  bytes.clear();
+  long_words.clear();
+  if (bytes.capacity() > kSpareBytes) bytes.shrink_to_fit();
+  if (words.capacity() > kSpareBytes / sizeof(words[0])) words.shrink_to_fit();
+}
+
+void Pending::reset() {
+  drop_words();
+  row = nullptr;
+  words_bytes = 0;
+  has_begun = is_over = breaks = false;
 }
 
 // Long words stay where they are, in their order among the others.
@@ -272,9 +305,7 @@ void Session::is_over(Pending& command) {
   command.is_over = true;
   pending_bytes_ += command.answer.bytes();
   pending_bytes_ -= command.words_bytes;
-  command.words = {};
-  command.bytes = {};
-  command.long_words.clear();
+  command.drop_words();
 }
 
 runtime::Task<> Session::run(Session& session, Pending& command) {
@@ -317,10 +348,16 @@ void Session::give_replies() {
   while (!pending_.empty() && pending_.front()->is_over) {
     // No reply may stand where another one is missing.
     if (pending_.front()->breaks) return leave();
+    // What is given leaves nothing in it.
     Replies& answer = pending_.front()->answer;
     pending_bytes_ -= answer.bytes();
     if (output_.pinned() + answer.pinned() > kPinnedMax) answer.copy_pinned();
-    if (!has_left_) output_.append(answer);
+    if (has_left_) answer = Replies();
+    output_.append(answer);
+    if (store_.spare.size() < kSpareMax) {
+      pending_.front()->reset();
+      store_.spare.push_back(std::move(pending_.front()));
+    }
     pending_.pop_front();
     first_waiting_ -= first_waiting_ > 0 ? 1 : 0;
   }

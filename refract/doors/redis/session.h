@@ -41,6 +41,10 @@ struct Pending {
 
   [[nodiscard]] Reply reply() noexcept { return {answer, protocol}; }
   void take(const std::vector<std::string_view>& taken, std::vector<LongWord> long_ones);
+  // Its words are not needed any more.
+  void drop_words();
+  // As a new one, but for memory that it has.
+  void reset();
   // The memory that a word lies in, if the node's server reads it there. Null: it does not.
   [[nodiscard]] const Reservation* reserved(size_t place) const noexcept {
     for (const LongWord& word : long_words) {
@@ -142,6 +146,7 @@ class Session {
   [[nodiscard]] bool may_begin(const Pending& command) const;
   void begin(Pending& command);
   void is_over(Pending& command);
+  [[nodiscard]] Pending& add_pending();
   [[nodiscard]] static runtime::Task<> run(Session& session, Pending& command);
   void give_replies();
 
@@ -151,10 +156,10 @@ class Session {
   std::string kept_;                  // The beginning of a request that is not whole, or has no turn yet.
   std::vector<LongWord> long_words_;  // Of that request.
   bool has_open_word_ = false;        // The last of them is not whole.
-  std::deque<std::unique_ptr<Pending>> pending_;  // In the order in which they came.
-  size_t first_waiting_ = 0;                      // In `pending_`: those before have begun.
-  size_t pending_bytes_ = 0;                      // Of their words, and of replies that are not in output_.
-  size_t begun_ = 0;                              // Under way.
+  std::deque<OwnPending> pending_;    // In the order in which they came.
+  size_t first_waiting_ = 0;          // In `pending_`: those before have begun.
+  size_t pending_bytes_ = 0;          // Of their words, and of replies that are not in output_.
+  size_t begun_ = 0;                  // Under way.
   // Of these:
   size_t reads_ = 0;
   size_t alls_ = 0;
