@@ -9,7 +9,9 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
+#include <thread>
 #include <utility>
 
 #include "refract/fabric/tcp/listen.h"
@@ -21,6 +23,9 @@ namespace {
 constexpr int kBacklog = 4096;
 constexpr size_t kDoorsMax = 16;
 constexpr std::string_view kRedis = "redis:";
+// How often an address that is taken is tried.
+constexpr int kTries = 50;
+constexpr std::chrono::milliseconds kBetweenTries{20};
 
 std::string_view trimmed(std::string_view text) noexcept {
   while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
@@ -107,13 +112,17 @@ Reported<std::vector<DoorAddress>> parse_door_addresses(std::string_view text) {
 }
 
 Reported<DoorListener> DoorListener::open(const DoorAddress& address) {
-  if (address.is_path()) {
-    auto socket = listen_at_path(address.place);
-    if (!socket) return report(std::move(socket).error());
-    return DoorListener(address, std::move(*socket));
+  const auto listen = [&address] {
+    return address.is_path() ? listen_at_path(address.place) : fabric::tcp::listen(address.place);
+  };
+  auto socket = listen();
+  // The doors of a node that was killed end a moment later, and listen until then.
+  for (int i = 0; i < kTries && !socket && socket.error().code == Code::kInUse; ++i) {
+    std::this_thread::sleep_for(kBetweenTries);
+    socket = listen();
   }
-  auto socket = fabric::tcp::listen(address.place);
   if (!socket) return report(std::move(socket).error());
+  if (address.is_path()) return DoorListener(address, std::move(*socket));
   DoorListener listener(address, std::move(*socket));
   auto bound = fabric::tcp::bound_address(listener.descriptor());
   const auto port = fabric::tcp::bound_port(listener.descriptor());
