@@ -172,6 +172,61 @@ class Memory(unittest.TestCase):
                 one.socket.close()
             self.assertEqual(other.ask("GET", "k"), b"$1\r\nv\r\n")
 
+    def test_many_that_read_long_values_are_none_that_hold_too_much(self):
+        """What they wait for lies in the node's memory, and is more than a thread may hold of its own."""
+        with Door("--doors-threads", "1") as door, door.connect() as other:
+            self.assertEqual(other.ask("SET", "k", bytes(12 * MIB)), b"+OK\r\n")
+            readers = [door.connect(by_path=True) for _ in range(100)]
+            for one in readers:
+                one.send(request("GET", "k"))
+            for one in readers:
+                left = 12 * MIB + len(b"$12582912\r\n\r\n")
+                while left > 0:
+                    came = len(one.socket.recv(MIB))
+                    self.assertGreater(came, 0)
+                    left -= came
+                one.socket.close()
+
+    def test_commands_wait_for_room_for_their_replies(self):
+        with Door("--doors-threads", "1") as door, door.connect() as deaf, door.connect() as other:
+            value = b"v" * (4 * MIB)
+            self.assertEqual(other.ask("SET", "k", value), b"+OK\r\n")
+            # They line up behind a write, and each replies with the value.
+            asked = request("SET", "x", "w" * 4000) + 60 * request("SET", "k", "n", "NX", "GET")
+            deaf.send(asked)
+            time.sleep(1.5)
+            self.assertLess(private_kib(door.doors()), 96 * 1024)
+            self.assertEqual(deaf.reply(), b"+OK\r\n")
+            for _ in range(60):
+                self.assertEqual(len(deaf.reply()), 4 * MIB + len(b"$4194304\r\n\r\n"))
+
+    def test_an_answer_beyond_all_bounds_is_refused(self):
+        with Door("--memory-limit", "1GiB") as door, door.connect() as one:
+            self.assertEqual(one.ask("SET", "k", bytes(64 * MIB)), b"+OK\r\n")
+            self.assertEqual(
+                one.ask("MGET", *(["k"] * 20)), b"-ERR the values of one command have at most 512 MiB\r\n"
+            )
+            self.assertEqual(one.ask("SCAN", "0", "MATCH", "x" * 1025)[:13], b"-ERR patterns")
+            self.assertEqual(one.ask("CONFIG", "GET", *(["x"] * 2000)), b"-ERR at most 1024 names\r\n")
+            self.assertEqual(one.ask("COMMAND", "INFO", *(["x"] * 2000)), b"-ERR at most 1024 names\r\n")
+            self.assertLess(private_kib(door.doors()), 96 * 1024)
+
+    def test_one_that_has_not_proven_itself_holds_little(self):
+        with Door(listens=False) as folder:
+            secret = os.path.join(folder.folder, "secret")
+            with open(
+                secret, "w", encoding="ascii", opener=lambda path, flags: os.open(path, flags, 0o600)
+            ) as file:
+                file.write("what the clients of this node know")
+            with Door("--auth-secret-file", secret) as door, door.connect() as one:
+                one.send(b"*10\r\n")
+                with self.assertRaises(ConnectionError):
+                    for _ in range(9):
+                        one.send(b"$16000\r\n" + b"x" * 16_000 + b"\r\n")
+                        time.sleep(0.1)
+                    self.assertNotEqual(one.socket.recv(1), b"")
+                    raise AssertionError("it may send more")
+
     def test_what_is_announced_and_never_sent_takes_no_memory(self):
         with Door() as door, door.connect() as other:
             holders = [door.connect() for _ in range(200)]

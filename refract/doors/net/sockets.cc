@@ -33,6 +33,12 @@ constexpr uint64_t kPinsLook_ns = 250 * kMillisecond_ns;
 constexpr size_t kPiecesASend = 64;
 // Of one connection: so much stays in the caches until the peer on this host has it.
 constexpr size_t kSentBytesATurn = size_t{512} * 1024;
+// Of a long word.
+constexpr size_t kLongBytesATurn = size_t{1} << 20;
+// One that reads so much keeps its values in the node's memory for so long again.
+constexpr size_t kReadBytes = size_t{1} << 20;
+// Of all connections: so much is copied out of it in one go.
+constexpr size_t kCopiedBytesALook = size_t{64} << 20;
 // So long replies wait for those of the commands behind them, and so many bytes of them.
 constexpr uint64_t kHeld_ns = 100 * kMicrosecond_ns;
 constexpr size_t kHeldBytes = 16 * 1024;
@@ -75,6 +81,7 @@ class Sockets::Line final : private redis::Session::Listener {
   redis::Session session;
   uint64_t held_since_ns = 0;    // Of replies that wait for those behind them; 0: none do.
   uint64_t pinned_since_ns = 0;  // 0: it is not among those that are watched.
+  size_t read_bytes = 0;         // By the client, since then.
   size_t counted_bytes = 0;      // Of its session's, in those of all.
   bool is_readable = true;
   bool has_hung_up = false;  // Behind what is still to be received.
@@ -132,9 +139,9 @@ void Sockets::finish() {
   }
 }
 
-void Sockets::store_has_come() {
+void Sockets::node_has_come() {
   for (const auto& line : lines_) {
-    line->session.store_has_come();
+    line->session.node_has_come();
     call_up(*line);
   }
 }
@@ -237,6 +244,7 @@ void Sockets::serve(Line& line) {
   if (line.has_ended) return;
   const size_t unsent = line.session.output().bytes();
   if (!line.session.has_proven() && unsent > redis::Session::kUnsentMaxUnproven) return end(line);
+  if (!line.session.has_proven() && line.counted_bytes > redis::Session::kHeldMaxUnproven) return end(line);
   const bool is_all_sent = unsent == 0;
   if (line.session.is_ending() && is_all_sent) return end(line);
   // More has come, or was left: another turn, behind the others'.
@@ -261,7 +269,8 @@ bool Sockets::is_worth_waiting(Line& line) noexcept {
 
 void Sockets::receive(Line& line) {
   const std::span<char> long_room = line.session.long_room();
-  const std::span<char> room = long_room.empty() ? std::span(received_) : long_room;
+  const std::span<char> room =
+      long_room.empty() ? std::span(received_) : long_room.first(std::min(long_room.size(), kLongBytesATurn));
   const ssize_t count = ::recv(line.socket.get(), room.data(), room.size(), MSG_DONTWAIT);
   // It may still read: what it has asked for is answered.
   if (count == 0) return line.session.end();
@@ -297,11 +306,13 @@ void Sockets::send(Line& line) {
                          .msg_flags = 0};
     const ssize_t count = ::sendmsg(line.socket.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (count >= 0) {
-      const size_t pinned = output.pinned();
       output.sent(static_cast<size_t>(count));
       budget -= static_cast<size_t>(count);
-      // It reads: the next one begins its time.
-      if (line.pinned_since_ns != 0 && output.pinned() < pinned) line.pinned_since_ns = shard_.now_ns();
+      line.read_bytes += static_cast<size_t>(count);
+      if (line.pinned_since_ns != 0 && line.read_bytes >= kReadBytes) {
+        line.pinned_since_ns = shard_.now_ns();
+        line.read_bytes = 0;
+      }
     } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
       line.is_writable = false;
     } else if (errno != EINTR) {
@@ -310,6 +321,7 @@ void Sockets::send(Line& line) {
   }
   if (!output.is_empty()) {
     if (output.pinned() > 0) watch_pins(line);
+    if (output.bytes() < redis::Session::kUnsentMax) line.session.output_was_sent();
     if (budget == 0 || (was_full && !line.session.is_full())) call_up(line);
     return;
   }
@@ -325,8 +337,10 @@ void Sockets::count_memory(Line& line) {
 }
 
 void Sockets::end_largest() noexcept {
-  const auto largest = std::ranges::max_element(
-      lines_, {}, [](const auto& line) { return line->has_ended ? 0 : line->counted_bytes; });
+  // One that has not proven itself goes before all that have.
+  const auto largest = std::ranges::max_element(lines_, {}, [](const auto& line) {
+    return std::pair(line->counted_bytes > 0 && !line->session.has_proven(), line->counted_bytes);
+  });
   log_warn("the doors end the connection of {}: those of this thread hold {} bytes, and it holds {}",
            (*largest)->session.peer(), held_bytes_, (*largest)->counted_bytes);
   end(**largest);
@@ -335,23 +349,27 @@ void Sockets::end_largest() noexcept {
 void Sockets::watch_pins(Line& line) {
   if (line.pinned_since_ns != 0) return;
   line.pinned_since_ns = shard_.now_ns();
+  line.read_bytes = 0;
   pinning_.push_back(&line);
-  if (pinning_.size() == 1) shard_.spawn(watch(*this));
+  if (!std::exchange(is_watching_, true)) shard_.spawn(watch(*this));
 }
 
 runtime::Task<> Sockets::watch(Sockets& sockets) {
   while (!sockets.pinning_.empty()) {
     co_await sockets.shard_.sleep_for(kPinsLook_ns);
+    size_t copied = 0;
     std::erase_if(sockets.pinning_, [&](Line* line) {
       const bool is_over = line->session.output().pinned() == 0;
       const bool is_late = sockets.shard_.now_ns() - line->pinned_since_ns >= kPinned_ns;
-      if (!is_over && !is_late) return false;
+      if (!is_over && (!is_late || copied >= kCopiedBytesALook)) return false;
       line->pinned_since_ns = 0;
+      copied += is_over ? 0 : line->session.output().bytes();
       line->session.copy_pinned();
       sockets.call_up(*line);
       return true;
     });
   }
+  sockets.is_watching_ = false;
 }
 
 void Sockets::end(Line& line) noexcept {

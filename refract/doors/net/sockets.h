@@ -44,7 +44,7 @@ class Sockets final : public runtime::Poller {
   // Connections, those included that have gone and whose commands are not over.
   [[nodiscard]] size_t count() const noexcept { return lines_.size(); }
   // The store has its client now.
-  void store_has_come();
+  void node_has_come();
   // Takes no further one. Those that there are end once what they have asked for is replied to.
   void finish();
   // Ends all at once; a turn later count() may be 0.
@@ -81,7 +81,8 @@ class Sockets final : public runtime::Poller {
   std::vector<Line*> serving_;
   std::vector<Line*> ended_;    // Until their commands are over.
   std::vector<Line*> pinning_;  // Those that have not sent all that they hold of the node's memory.
-  size_t held_bytes_ = 0;       // By all: requests and replies.
+  bool is_watching_ = false;
+  size_t held_bytes_ = 0;  // By all: requests and replies.
   size_t lines_max_ = 0;
   std::vector<char> received_;
 };

@@ -106,7 +106,7 @@ class Worker {
     client = connect();
     store.client = client.get();
     if (client != nullptr) {
-      (*sockets)->store_has_come();
+      (*sockets)->node_has_come();
       shard_.run();
     }
     (*sockets)->finish();

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -300,23 +301,72 @@ void send_gathered(Store& store) {
   store.shard.spawn(send_later(store));
 }
 
-Task<> mget(Store& store, Pending& command) {
-  std::vector<GetItem> items(command.words.size() - 1);
-  for (size_t i = 0; i < items.size(); ++i) items[i].key = command.words[i + 1];
-  co_await store.client->multi_get(items);
-  for (const GetItem& item : items) {
-    if (item.result || item.result.code() == Code::kNotFound) continue;
-    co_return fail_with(command, item.result.code(), *store.client);
+namespace {
+
+// Of one MGET: what it answers, and how many keys are looked at together, each with so much room.
+constexpr size_t kGetBytesMax = size_t{512} << 20;
+constexpr size_t kKeysTogether = 1024;
+constexpr size_t kRoomBytes = 1024;
+
+// What did not fit: it may be long, and its reply is sent from where it lies. Says whether all is well.
+Task<bool> get_longer(Store& store, Pending& command, std::string_view key) {
+  Result<View> view = co_await store.client->view(key);
+  if (!view && view.code() != Code::kNotFound) {
+    command.answer = {};
+    fail_with(command, view.code(), *store.client);
+    co_return false;
   }
-  Reply reply = command.reply();
-  reply.array(items.size());
-  for (const GetItem& item : items) {
-    count(store, item.result.has_value());
-    if (item.result) {
-      reply.bulk(item.value);
+  count(store, view.has_value());
+  if (view) {
+    command.reply().bulk(std::move(*view));
+  } else {
+    command.reply().null();
+  }
+  co_return true;
+}
+
+// The values of some keys, behind what is answered already. Says whether all is well.
+Task<bool> get_some(Store& store, Pending& command, Words keys) {
+  std::vector<GetIntoItem> items(keys.size());
+  const auto room = std::make_unique_for_overwrite<std::byte[]>(keys.size() * kRoomBytes);
+  for (size_t i = 0; i < items.size(); ++i) {
+    items[i] = {.key = keys[i], .buffer = std::span(room.get() + i * kRoomBytes, kRoomBytes)};
+  }
+  co_await store.client->multi_get_into(items);
+  for (const GetIntoItem& item : items) {
+    const Code code = item.result ? Code::kOk : item.result.code();
+    if (code == Code::kTooLarge) {
+      const bool is_well = co_await get_longer(store, command, item.key.text());
+      if (!is_well) co_return false;
+    } else if (code == Code::kOk || code == Code::kNotFound) {
+      count(store, code == Code::kOk);
+      Reply reply = command.reply();
+      if (code == Code::kOk) reply.bulk(Bytes(item.buffer.first(item.result->value_bytes)).text());
+      if (code != Code::kOk) reply.null();
     } else {
-      reply.null();
+      command.answer = {};
+      fail_with(command, code, *store.client);
+      co_return false;
     }
+    if (command.answer.bytes() > kGetBytesMax) {
+      command.answer = {};
+      command.reply().error(kLongAnswer);
+      co_return false;
+    }
+  }
+  co_return true;
+}
+
+}  // namespace
+
+Task<> mget(Store& store, Pending& command) {
+  Words keys = Words(command.words).subspan(1);
+  command.reply().array(keys.size());
+  while (!keys.empty()) {
+    const Words some = keys.first(std::min(keys.size(), kKeysTogether));
+    const bool is_well = co_await get_some(store, command, some);
+    if (!is_well) co_return;
+    keys = keys.subspan(some.size());
   }
 }
 

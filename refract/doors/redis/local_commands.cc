@@ -235,6 +235,8 @@ bool command(Call& call) {
   } else if (is(words[1], "list") && words.size() == 2) {
     call.reply.array(rows().size());
     for (const Row& row : rows()) call.reply.bulk(row.name);
+  } else if (is(words[1], "info") && words.size() > kNamesMax) {
+    call.reply.error(kManyNames);
   } else if (is(words[1], "info")) {
     call.reply.array(words.size() - 2);
     for (const std::string_view name : words.subspan(2)) {
@@ -262,6 +264,15 @@ bool config(Call& call) {
   }
   if (words.size() < 3) {
     call.reply.error(wrong_arity("config|get"));
+    return true;
+  }
+  if (words.size() > kNamesMax) {
+    call.reply.error(kManyNames);
+    return true;
+  }
+  const auto is_long = [](std::string_view word) { return word.size() > kPatternBytesMax; };
+  if (std::ranges::any_of(words, is_long)) {
+    call.reply.error(kLongPattern);
     return true;
   }
   std::vector<Setting> wanted = settings_of(call.store.facts);

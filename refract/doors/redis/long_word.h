@@ -4,6 +4,7 @@
 // Threads: one.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <memory>
 #include <optional>
@@ -34,10 +35,10 @@ class LongWord {
  public:
   explicit LongWord(size_t bytes)
       : memory_(std::make_unique_for_overwrite<char[]>(bytes)), room_(memory_.get(), bytes) {}
-  // In memory that the node's server reads; `sum` counts it.
-  LongWord(Reservation reservation, size_t& sum) noexcept
+  // In memory that the node's server reads; `sum` counts `cost` for it.
+  LongWord(Reservation reservation, size_t& sum, size_t cost) noexcept
       : reservation_(std::move(reservation)),
-        share_(std::in_place, sum, reservation_->bytes().size()),
+        share_(std::in_place, sum, cost),
         room_(reinterpret_cast<char*>(reservation_->bytes().data()), reservation_->bytes().size()) {}
 
   LongWord(LongWord&&) noexcept = default;
@@ -50,8 +51,11 @@ class LongWord {
   [[nodiscard]] std::span<char> room() const noexcept { return room_.subspan(filled_); }
   void filled(size_t bytes) noexcept { filled_ += bytes; }
   [[nodiscard]] std::string_view text() const noexcept { return {room_.data(), filled_}; }
-  // Of memory that is there: a heap's page is not before its first byte.
-  [[nodiscard]] size_t held_bytes() const noexcept { return reservation_ ? room_.size() : filled_; }
+  // Of memory that is there: a page of the heap's, which may be a large one, is not before its first byte.
+  [[nodiscard]] size_t held_bytes() const noexcept {
+    constexpr size_t kPageBytesMax = size_t{2} << 20;
+    return reservation_ ? room_.size() : std::min(room_.size(), filled_ + kPageBytesMax);
+  }
   // Null: it is in the heap.
   [[nodiscard]] const Reservation* reservation() const noexcept {
     return reservation_ ? &*reservation_ : nullptr;

@@ -10,26 +10,34 @@ namespace {
 // What a connection keeps while it has nothing to say.
 constexpr size_t kTextKeptBytes = size_t{16} * 1024;
 // More of sent text is erased while text behind it waits.
-constexpr size_t kSentBytesMax = size_t{4} << 20;
+constexpr size_t kSentTextMax = size_t{64} * 1024;
 
 }  // namespace
 
 void Replies::append(View value) {
+  if (values_.size() >= kPinnedMax) {
+    text_ += value.text();
+    return;
+  }
   value_bytes_ += value.bytes().size();
-  pinned_ += value.is_copy() ? 0 : 1;
+  if (!value.is_copy()) {
+    ++pinned_;
+    pinned_bytes_ += value.bytes().size();
+  }
   values_.push_back({.at = text_.size(), .view = std::move(value)});
 }
 
 void Replies::append(Replies& other) {
+  if (values_.size() + other.values_.size() > kPinnedMax) other.copy_pinned();
   for (Value& value : other.values_) {
-    value_bytes_ += value.view.bytes().size();
     values_.push_back({.at = text_.size() + value.at, .view = std::move(value.view)});
   }
+  value_bytes_ += std::exchange(other.value_bytes_, 0);
   pinned_ += std::exchange(other.pinned_, 0);
+  pinned_bytes_ += std::exchange(other.pinned_bytes_, 0);
   text_ += other.text_;
   other.text_.clear();
   other.values_.clear();
-  other.value_bytes_ = 0;
 }
 
 void Replies::copy_pinned() {
@@ -80,6 +88,7 @@ void Replies::sent(size_t bytes) {
     const size_t of_value = std::min(bytes, first.bytes().size() - value_sent_);
     value_sent_ += of_value;
     value_bytes_ -= of_value;
+    pinned_bytes_ -= first.is_copy() ? 0 : of_value;
     bytes -= of_value;
     if (value_sent_ < first.bytes().size()) break;
     pinned_ -= first.is_copy() ? 0 : 1;
@@ -97,8 +106,9 @@ void Replies::forget_sent_text() {
     return;
   }
   // What is moved was sent as often.
-  if (text_sent_ < std::max(kSentBytesMax, text_.size() / 2)) return;
+  if (text_sent_ < std::max(kSentTextMax, text_.size() / 2)) return;
   text_.erase(0, text_sent_);
+  if (text_.capacity() > 4 * text_.size() + kSentTextMax) text_.shrink_to_fit();
   for (Value& value : values_) value.at -= text_sent_;
   text_sent_ = 0;
 }

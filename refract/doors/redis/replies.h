@@ -20,6 +20,8 @@ class Replies {
  public:
   // Values from here on are not copied.
   static constexpr size_t kLongBytes = size_t{16} * 1024;
+  // So many of them at most are held in the node's memory; further ones are copied.
+  static constexpr size_t kPinnedMax = 16;
 
   // What replies are written behind. What was sent of it may still stand in front.
   [[nodiscard]] std::string& text() noexcept { return text_; }
@@ -33,6 +35,8 @@ class Replies {
   [[nodiscard]] bool is_empty() const noexcept { return bytes() == 0; }
   // Values that are held in the node's memory.
   [[nodiscard]] size_t pinned() const noexcept { return pinned_; }
+  // Memory of this process.
+  [[nodiscard]] size_t own_bytes() const noexcept { return text_.capacity() + value_bytes_ - pinned_bytes_; }
   // Lets go of them: what they are becomes text.
   void copy_pinned();
 
@@ -51,10 +55,11 @@ class Replies {
 
   std::string text_;
   size_t text_sent_ = 0;
-  std::vector<Value> values_;  // Few; and mostly none.
+  std::vector<Value> values_;  // At most kPinnedMax; and mostly none.
   size_t value_sent_ = 0;      // Of the first one.
   size_t value_bytes_ = 0;     // Of all that are not sent.
   size_t pinned_ = 0;
+  size_t pinned_bytes_ = 0;  // Those of `value_bytes_` that are not this process's.
 };
 
 }  // namespace refract::doors::redis

@@ -61,6 +61,11 @@ class RequestParser {
   // Whether the connection has proven itself, or need not: larger requests are taken then.
   void set_proven(bool is_proven) noexcept { is_proven_ = is_proven; }
 
+  // Memory of what was parsed.
+  [[nodiscard]] size_t held_bytes() const noexcept {
+    return parts_.capacity() * sizeof(Word) + words_.capacity() * sizeof(words_[0]);
+  }
+
   // Whether nothing of a request was parsed.
   [[nodiscard]] bool is_between() const noexcept { return stage_ == Stage::kBegin; }
 

@@ -77,7 +77,7 @@ void Session::take_kept() {
   const size_t taken = take_requests(kept_);
   kept_.erase(0, taken);
   if (!has_open_word_) {
-    if (kept_.empty() && kept_.capacity() > kKeptBytes) kept_.shrink_to_fit();
+    if (kept_.capacity() > 4 * kept_.size() + kKeptBytes) kept_.shrink_to_fit();
     return;
   }
   const std::span<char> room = long_words_.back().room();
@@ -101,18 +101,22 @@ void Session::long_room_filled(size_t bytes) {
 }
 
 // The value of a SET goes into the store from where it is received. What a client announces and never sends
-// may not fill the machine: of larger and of many ones the memory comes with the bytes.
+// may not fill the machine, or hold up others while its memory is made: of larger and of many ones the memory
+// comes with the bytes. Each is counted as much, since it has a descriptor, too.
 void Session::begin_long_word(std::string_view request) {
-  constexpr size_t kReservedMax = size_t{64} << 20;
+  constexpr size_t kReservedMin = size_t{64} * 1024;
+  constexpr size_t kReservedMax = size_t{4} << 20;
+  constexpr size_t kReservedCost = size_t{1} << 20;
   constexpr size_t kReservedMaxOfAll = size_t{256} << 20;
   const size_t bytes = parser_.long_bytes();
   has_open_word_ = true;
   const bool is_value = parser_.long_place() == 2 && is(parser_.first_word(request), "set");
-  if (is_value && store_.client != nullptr && bytes <= kReservedMax &&
-      store_.reserved_bytes + bytes <= kReservedMaxOfAll) {
+  const size_t cost = std::max(bytes, kReservedCost);
+  if (is_value && store_.client != nullptr && bytes >= kReservedMin && bytes <= kReservedMax &&
+      store_.reserved_bytes + cost <= kReservedMaxOfAll) {
     Result<Reservation> reservation = store_.client->reserve(bytes);
     if (reservation) {
-      long_words_.emplace_back(std::move(*reservation), store_.reserved_bytes);
+      long_words_.emplace_back(std::move(*reservation), store_.reserved_bytes, cost);
       return;
     }
   }
@@ -158,7 +162,7 @@ void Session::take_request(const std::vector<std::string_view>& words) {
   if (store_.client == nullptr && !runs_while_loading(*row) && store_.loading.is_so()) {
     return refuse("LOADING Redis is loading the dataset in memory");
   }
-  if (pending_.empty() && row->at_once != nullptr && has_store_for(*row)) {
+  if (pending_.empty() && row->at_once != nullptr && has_node_for(*row)) {
     Call call{.store = store_, .session = *this, .words = words, .reply = {output_, protocol_}};
     if (row->at_once(call)) return;
   }
@@ -216,6 +220,7 @@ void Pending::reset() {
   drop_words();
   row = nullptr;
   words_bytes = 0;
+  if (answer.own_bytes() > kSpareBytes) answer = {};
   has_begun = is_over = breaks = false;
 }
 
@@ -227,6 +232,7 @@ void Pending::take(const std::vector<std::string_view>& taken, std::vector<LongW
     return next != long_words.end() && word.data() == next->text().data();
   };
   size_t short_bytes = 0;
+  words_bytes = sizeof(Pending) + taken.size() * sizeof(taken[0]);
   for (const std::string_view word : taken) {
     words_bytes += word.size();
     if (is_long(word)) {
@@ -251,16 +257,16 @@ void Pending::take(const std::vector<std::string_view>& taken, std::vector<LongW
 }
 
 // What needs the node waits until there is one.
-bool Session::has_store_for(const Row& row) const noexcept {
+bool Session::has_node_for(const Row& row) const noexcept {
   return store_.client != nullptr || row.kind == Kind::kLocal || runs_while_loading(row);
 }
 
 // In their order: none begins before those in front of it.
 bool Session::may_begin(const Pending& command) const {
-  if (alls_ > 0 || reads_ > 0 || !has_store_for(*command.row)) return false;
+  if (alls_ > 0 || reads_ > 0 || !has_node_for(*command.row)) return false;
   const bool has_writes = gathered_ > 0 || !lone_keys_.empty();
-  if (command.kind == Kind::kAll) return !has_writes;
-  if (command.kind == Kind::kRead) return !has_writes && output_.bytes() < kUnsentMax && !is_stalled_;
+  // What replies may be long waits for room.
+  if (command.kind != Kind::kWrite) return !has_writes && output_.bytes() < kUnsentMax && !is_stalled_;
   // Of one key the later one may not overtake the earlier, whichever way they take.
   if (lone_keys_.contains(command.words[1])) return false;
   return is_to_gather(command) || (gathered_ == 0 && lone_keys_.size() < kLoneWritesMax);
@@ -351,7 +357,6 @@ void Session::give_replies() {
     // What is given leaves nothing in it.
     Replies& answer = pending_.front()->answer;
     pending_bytes_ -= answer.bytes();
-    if (output_.pinned() + answer.pinned() > kPinnedMax) answer.copy_pinned();
     if (has_left_) answer = Replies();
     output_.append(answer);
     if (store_.spare.size() < kSpareMax) {
@@ -370,7 +375,7 @@ void Session::copy_pinned() {
 }
 
 size_t Session::held_bytes() const noexcept {
-  size_t bytes = kept_.size() + pending_bytes_ + output_.bytes();
+  size_t bytes = kept_.capacity() + pending_bytes_ + output_.own_bytes() + parser_.held_bytes();
   for (const LongWord& word : long_words_) bytes += word.held_bytes();
   return bytes;
 }

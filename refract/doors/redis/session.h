@@ -33,7 +33,7 @@ struct Pending {
   std::string bytes = {};  // Of all words that are not long.
   std::vector<LongWord> long_words = {};
   std::vector<std::string_view> words = {};  // In these.
-  size_t words_bytes = 0;                    // Of all of them.
+  size_t words_bytes = 0;                    // Memory of all of them, and of this.
   Replies answer = {};
   bool has_begun = false;
   bool is_over = false;
@@ -63,8 +63,8 @@ class Session {
   static constexpr size_t kUnsentMax = size_t{8} << 20;
   // Of one that has not proven itself: then it ends.
   static constexpr size_t kUnsentMaxUnproven = 4096;
-  // Values that wait in the node's memory to be sent.
-  static constexpr size_t kPinnedMax = 16;
+  // The same of its requests: AUTH and HELLO need less.
+  static constexpr size_t kHeldMaxUnproven = size_t{64} * 1024;
 
   // Told when replies are there that were not before, inside of a poll.
   class Listener {
@@ -103,7 +103,7 @@ class Session {
   // Memory of its requests and replies.
   [[nodiscard]] size_t held_bytes() const noexcept;
   // There is a node now: what has waited for one begins.
-  void store_has_come() { go_on(); }
+  void node_has_come() { go_on(); }
   // Some of output() has been sent: what has waited for that begins.
   void output_was_sent() {
     is_stalled_ = is_stalled_ && !output_.is_empty();
@@ -142,7 +142,7 @@ class Session {
   void line_up(const Row& row, const std::vector<std::string_view>& words);
   void go_on();
   void tell() noexcept;
-  [[nodiscard]] bool has_store_for(const Row& row) const noexcept;
+  [[nodiscard]] bool has_node_for(const Row& row) const noexcept;
   [[nodiscard]] bool may_begin(const Pending& command) const;
   void begin(Pending& command);
   void is_over(Pending& command);
