@@ -2,6 +2,7 @@
 #include "refract/node/doors/door_addresses.h"
 
 #include <fmt/format.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -9,9 +10,7 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <chrono>
 #include <cstring>
-#include <thread>
 #include <utility>
 
 #include "refract/fabric/tcp/listen.h"
@@ -25,7 +24,7 @@ constexpr size_t kDoorsMax = 16;
 constexpr std::string_view kRedis = "redis:";
 // How often an address that is taken is tried.
 constexpr int kTries = 50;
-constexpr std::chrono::milliseconds kBetweenTries{20};
+constexpr int kBetweenTries_ms = 20;
 
 std::string_view trimmed(std::string_view text) noexcept {
   while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
@@ -118,7 +117,7 @@ Reported<DoorListener> DoorListener::open(const DoorAddress& address) {
   auto socket = listen();
   // The doors of a node that was killed end a moment later, and listen until then.
   for (int i = 0; i < kTries && !socket && socket.error().code == Code::kInUse; ++i) {
-    std::this_thread::sleep_for(kBetweenTries);
+    (void)::poll(nullptr, 0, kBetweenTries_ms);
     socket = listen();
   }
   if (!socket) return report(std::move(socket).error());
