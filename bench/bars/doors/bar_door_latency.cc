@@ -26,7 +26,7 @@ Reported<WorkloadResult> run_crowd(const BarRun& run, CommandCrowd& crowd, Workl
 
 Reported<Outcome> measure(BarRun& run, double get_share) {
   Reported<DoorBesideRedis> sides =
-      DoorBesideRedis::start(run, {.keys = run.options.entries, .held = Held::kContents});
+      DoorBesideRedis::start(run, {.keys = run.options.entries, .held = Held::kContents, .is_bound = true});
   if (!sides) return report(sides.error());
   const auto ours = CommandCrowd::connect(sides->door_port(), kConnections, sides->contents());
   if (!ours) return report(ours.error());
@@ -48,8 +48,8 @@ Reported<Outcome> measure(BarRun& run, double get_share) {
   return in_turns(
       run,
       fmt::format("{} connections, one in flight on each; {:.0f} operations a second are due at moments of "
-                  "their own, half of what Redis serves of them at most; their thread polls, on core 0; no "
-                  "other process is bound",
+                  "their own, half of what Redis serves of them at most; their thread polls, on core 0; "
+                  "servers and doors on core 1",
                   kConnections, rate),
       [&](uint64_t turn) {
         return ratio_of({.ours = {"door", p99_us(**ours, turn)},

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/core.h>
 
+#include <vector>
+
 #include "bench/bars/bars.h"
 #include "bench/bars/doors/door_beside_redis.h"
 #include "bench/bars/doors/redis_connection.h"
@@ -14,13 +16,20 @@ namespace {
 constexpr size_t kValueBytes = 100;
 constexpr uint64_t kTtl_s = 3'600;
 
-Reported<double> bytes_of_ours(const PrivateNode& node) {
+// `parts`: of it, an entry's share.
+Reported<double> bytes_of_ours(const PrivateNode& node, std::vector<Detail>& parts) {
   Reported<Client> client = Client::connect(node.socket_path());
   if (!client) return report(client.error());
   const Result<NodeStat> stat = client->stat();
   if (!stat) return failed("stat", stat.error().code);
-  return static_cast<double>(resident_bytes(node, stat->bytes_total) +
-                             test::use_of(node.doors()).private_bytes);
+  const auto bytes =
+      static_cast<double>(resident_bytes(node, stat->bytes_total) + test::use_of(node.doors()).private_bytes);
+  const auto entries = static_cast<double>(stat->entries);
+  const auto regions = static_cast<double>(stat->bytes_total);
+  parts = {{"of ours: regions", regions / entries, "B"},
+           {"free in them", static_cast<double>(stat->bytes_free) / entries, "B"},
+           {"outside of them", (bytes - regions) / entries, "B"}};
+  return bytes;
 }
 
 // What filling it adds.
@@ -45,11 +54,13 @@ Reported<Outcome> measure(BarRun& run, uint64_t ttl_s) {
   if (const Reported<> filled = fill_numbered(sides->door_port(), entries, kValueBytes, ttl_s); !filled) {
     return report(filled.error());
   }
-  const Reported<Turn> turn = ratio_of({.ours = {"ours", bytes_of_ours(sides->node())},
-                                        .theirs = {"Redis", bytes_of_redis(sides->redis(), entries, ttl_s)},
-                                        .unit = "B",
-                                        .scale = 1 / static_cast<double>(entries)});
+  std::vector<Detail> parts;
+  Reported<Turn> turn = ratio_of({.ours = {"ours", bytes_of_ours(sides->node(), parts)},
+                                  .theirs = {"Redis", bytes_of_redis(sides->redis(), entries, ttl_s)},
+                                  .unit = "B",
+                                  .scale = 1 / static_cast<double>(entries)});
   if (!turn) return report(turn.error());
+  turn->details.insert(turn->details.end(), parts.begin(), parts.end());
   return Outcome{.samples = {turn->sample},
                  .details = turn->details,
                  .blocks = {},

@@ -2,7 +2,10 @@
 // One connection to a door, beside one to Redis, and beside a client of the node itself.
 #include <fmt/core.h>
 
+#include <functional>
 #include <memory>
+#include <string>
+#include <utility>
 
 #include "bench/bars/bars.h"
 #include "bench/bars/doors/door_beside_redis.h"
@@ -11,6 +14,29 @@
 
 namespace refract::bench::bar_door_pipeline {
 namespace {
+
+// Two clients of one server, of which one polls and the other sleeps when it waits, as Redis's clients do.
+struct Clients {
+  std::string server;
+  std::unique_ptr<StoreDriver> polling;
+  std::unique_ptr<StoreDriver> sleeping;
+};
+using Connect = std::function<Reported<std::unique_ptr<StoreDriver>>(const DriverOptions& options)>;
+
+Reported<Clients> clients_of(const std::string& server, size_t depth, const Connect& connect) {
+  Reported<std::unique_ptr<StoreDriver>> polling = connect({.depth = depth, .waiting = Waiting::kPolling});
+  if (!polling) return report(polling.error());
+  Reported<std::unique_ptr<StoreDriver>> sleeping = connect({.depth = depth, .waiting = Waiting::kBlocking});
+  if (!sleeping) return report(sleeping.error());
+  return Clients{server, std::move(*polling), std::move(*sleeping)};
+}
+
+Reported<Clients> clients_at(const std::string& server, uint16_t port, size_t depth,
+                             const DoorBesideRedis& sides) {
+  return clients_of(server, depth, [&](const DriverOptions& options) {
+    return RedisDriver::connect(port, options, sides.contents());
+  });
+}
 
 // Operations a second.
 Reported<double> rate_of(const BarRun& run, StoreDriver& driver, double get_share, uint64_t seed) {
@@ -25,46 +51,50 @@ Reported<double> rate_of(const BarRun& run, StoreDriver& driver, double get_shar
   return result->per_second();
 }
 
-Reported<Outcome> compare(BarRun& run, double get_share, StoreDriver& ours, const std::string& name,
-                          StoreDriver& theirs, const std::string& note) {
-  return in_turns(run, note,
-                  [&](uint64_t turn) {
-                    return ratio_of({.ours = {"door", rate_of(run, ours, get_share, turn + 1)},
-                                     .theirs = {name, rate_of(run, theirs, get_share, turn + 1)},
-                                     .unit = "k/s",
-                                     .scale = 1e-3});
-                  },
-                  {.over = Over::kTcp});
+// The limit is about clients that poll, whose numbers can be had again; how long it takes to wake a core
+// decides about the others, which are details.
+Reported<Outcome> compare(BarRun& run, double get_share, const Reported<Clients>& ours,
+                          const Reported<Clients>& theirs, const std::string& note) {
+  if (!ours) return report(ours.error());
+  if (!theirs) return report(theirs.error());
+  const auto ratio = [&](StoreDriver& own, StoreDriver& other, const char* how, uint64_t turn) {
+    return ratio_of({.ours = {ours->server + how, rate_of(run, own, get_share, turn + 1)},
+                     .theirs = {theirs->server + how, rate_of(run, other, get_share, turn + 1)},
+                     .unit = "k/s",
+                     .scale = 1e-3});
+  };
+  return in_turns(
+      run, note + "; the client polls, on core 0, or sleeps when it waits; no server is bound to a core",
+      [&](uint64_t turn) -> Reported<Turn> {
+        Reported<Turn> polling = ratio(*ours->polling, *theirs->polling, "", turn);
+        if (!polling) return polling;
+        const Reported<Turn> sleeping = ratio(*ours->sleeping, *theirs->sleeping, " asleep", turn);
+        if (!sleeping) return sleeping;
+        polling->details.insert(polling->details.end(), sleeping->details.begin(), sleeping->details.end());
+        polling->details.push_back({"ratio of these", sleeping->sample, "x"});
+        return polling;
+      },
+      {.over = Over::kTcp});
 }
 
 Reported<Outcome> measure_beside_redis(BarRun& run, double get_share, size_t depth) {
   Reported<DoorBesideRedis> sides =
       DoorBesideRedis::start(run, {.keys = run.options.entries, .held = Held::kContents});
   if (!sides) return report(sides.error());
-  const DriverOptions options = {.depth = depth, .waiting = Waiting::kBlocking};
-  const auto ours = RedisDriver::connect(sides->door_port(), options, sides->contents());
-  if (!ours) return report(ours.error());
-  const auto theirs = RedisDriver::connect(sides->redis_port(), options, sides->contents());
-  if (!theirs) return report(theirs.error());
-  return compare(run, get_share, **ours, sides->redis_name(), **theirs,
-                 fmt::format("one connection each, a sliding window of {}; the client sleeps when it waits, "
-                             "on core 0; no other process is bound",
-                             depth));
+  return compare(run, get_share, clients_at("door", sides->door_port(), depth, *sides),
+                 clients_at(sides->redis_name(), sides->redis_port(), depth, *sides),
+                 fmt::format("one connection each, a sliding window of {}", depth));
 }
 
 Reported<Outcome> measure_hop(BarRun& run, double get_share) {
   Reported<DoorBesideRedis> sides = DoorBesideRedis::start(
       run, {.keys = run.options.entries, .held = Held::kContents, .has_redis = false, .listens = true});
   if (!sides) return report(sides.error());
-  const DriverOptions options = {.depth = 1, .waiting = Waiting::kBlocking};
-  const auto ours = RedisDriver::connect(sides->door_port(), options, sides->contents());
-  if (!ours) return report(ours.error());
-  const auto native =
-      RefractDriver::connect({.address = sides->node().tcp_address()}, options, sides->contents());
-  if (!native) return report(native.error());
-  return compare(run, get_share, **ours, "AsyncClient over TCP", **native,
-                 "one connection each, one in flight; both clients sleep when they wait, on core 0; no other "
-                 "process is bound");
+  const auto connect = [&](const DriverOptions& options) -> Reported<std::unique_ptr<StoreDriver>> {
+    return RefractDriver::connect({.address = sides->node().tcp_address()}, options, sides->contents());
+  };
+  return compare(run, get_share, clients_at("door", sides->door_port(), 1, *sides),
+                 clients_of("AsyncClient", 1, connect), "one connection each over TCP, one in flight");
 }
 
 const BarRows kRows = {

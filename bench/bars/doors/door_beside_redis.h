@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A node whose door speaks Redis's protocol, and a Redis beside it, both holding the same entries, both
-// reached at ports of loopback. None of their processes is bound to a core: ours are two where Redis is one.
+// reached at ports of loopback.
 #pragma once
 
 #include <cstddef>
@@ -22,10 +22,12 @@ enum class Held : uint8_t {
 };
 
 struct DoorScene {
-  uint64_t keys = 0;  // For which our node has room, whatever it holds.
+  uint64_t keys = 0;      // For which our node has room, whatever it holds.
+  uint64_t keys_max = 0;  // Room for so many, where there are more.
   size_t value_bytes = 64;
   Held held = Held::kNumbered;
   bool has_redis = true;
+  bool is_bound = false;     // All servers and the doors to core 1.
   bool listens = false;      // The node over TCP, too.
   size_t redis_clients = 0;  // That Redis takes; 0: its default.
 };
