@@ -98,6 +98,9 @@ Reported<Outcome> measure_time(BarRun& run) {
   const uint64_t start_ns = now_ns();
   sleep_ns(run.options.idle_ns);
   const double seconds = static_cast<double>(now_ns() - start_ns) * 1e-9;
+  if (node.server() != processes[1] || node.doors() != processes[2]) {
+    return report(Code::kUnavailable, "server or doors did not outlive connections that do nothing");
+  }
   Outcome outcome;
   double total_ms = 0;
   for (size_t i = 0; i < processes.size(); ++i) {
