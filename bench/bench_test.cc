@@ -83,6 +83,7 @@ TEST(Verdict, follows_the_median_and_the_sense_of_the_bar) {
   EXPECT_EQ(judge(bar_named("get-latency"), outcome), Verdict::kHolds);
   outcome.samples = {1.4};
   EXPECT_EQ(judge(bar_named("get-latency"), outcome), Verdict::kFallsShort);
+  EXPECT_EQ(judge(bar_named("door-mset"), outcome), Verdict::kShown);
 }
 
 TEST(Bars, stand_once_each_in_the_order_of_their_files) {

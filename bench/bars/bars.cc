@@ -40,13 +40,15 @@ const Bar* find_bar(std::string_view name) {
 }
 
 std::string_view text(Verdict verdict) noexcept {
-  constexpr std::array kNames = {"holds", "falls short", "not measured", "not judged", "disturbed", "FAILED"};
+  constexpr std::array kNames = {"holds",     "falls short", "not measured", "not judged",
+                                 "disturbed", "FAILED",      "shown"};
   return kNames[static_cast<size_t>(verdict)];
 }
 
 Verdict judge(const Bar& bar, const Outcome& outcome) {
   if (outcome.samples.empty()) return Verdict::kNotMeasured;
   if (outcome.is_disturbed) return Verdict::kDisturbed;
+  if (bar.sense == Sense::kShown) return Verdict::kShown;
   const double median = spread_of(outcome.samples).median;
   const bool holds = bar.sense == Sense::kAtLeast ? median >= bar.limit : median <= bar.limit;
   return holds ? Verdict::kHolds : Verdict::kFallsShort;

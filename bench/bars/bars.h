@@ -51,8 +51,9 @@ struct Outcome {
   bool is_disturbed = false;    // The machine's own doings hide what the limit is about; the note says which.
 };
 
-enum class Sense : uint8_t { kAtLeast, kAtMost };
-enum class Verdict : uint8_t { kHolds, kFallsShort, kNotMeasured, kNotJudged, kDisturbed, kFailed };
+// kShown: there is no limit, and nothing is judged.
+enum class Sense : uint8_t { kAtLeast, kAtMost, kShown };
+enum class Verdict : uint8_t { kHolds, kFallsShort, kNotMeasured, kNotJudged, kDisturbed, kFailed, kShown };
 [[nodiscard]] std::string_view text(Verdict verdict) noexcept;
 
 struct Bar {

@@ -68,7 +68,8 @@ Section section_of(const std::vector<BarResult>& results) {
     const Bar& bar = *result.bar;
     const std::string name(bar.name);
     Limit limit{.text = std::string(bar.promise), .verdict = std::string(text(result.verdict))};
-    (bar.sense == Sense::kAtLeast ? limit.at_least : limit.at_most) = bar.limit;
+    if (bar.sense == Sense::kAtLeast) limit.at_least = bar.limit;
+    if (bar.sense == Sense::kAtMost) limit.at_most = bar.limit;
     Series& series = section.series_of(bar.what, name, bar.unit);
     if (!result.outcome.samples.empty()) series.points.push_back({.samples = result.outcome.samples});
     series.limit = std::move(limit);

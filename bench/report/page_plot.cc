@@ -159,7 +159,8 @@ std::string strip_of(const std::vector<double>& samples, const Limit& limit) {
   const double bound = std::max(limit.at_least.value_or(0), limit.at_most.value_or(0));
   const Scale scale{.most = std::max({bound * 1.6, spread_of(samples).max * 1.1, 1e-9})};
   const double from = limit.at_least ? scale.x(*limit.at_least) : 0;
-  const double to = limit.at_most ? scale.x(*limit.at_most) : kStripWidth;
+  // Where there is no limit, no side is the good one.
+  const double to = limit.at_most ? scale.x(*limit.at_most) : limit.at_least ? kStripWidth : 0;
   std::string svg = fmt::format(R"(<svg viewBox="-4 0 {} 44" width="{}" height="44" role="img">)",
                                 kStripWidth + 8, kStripWidth + 8);
   svg += fmt::format(R"(<rect x="{:.1f}" y="8" width="{:.1f}" height="20" fill="#2f9e62" opacity=".16"/>)",

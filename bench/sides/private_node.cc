@@ -71,6 +71,15 @@ bool is_ready(const std::string& log_path) {
   return false;
 }
 
+// The child of the keeper that is the process of the doors, or the first one that is not; -1: none.
+pid_t child_of(pid_t keeper, bool is_doors) {
+  for (const pid_t child : test::children_of(keeper)) {
+    const std::string name = test::read_whole(fmt::format("/proc/{}/comm", child));
+    if ((name == "refract-doors\n") == is_doors) return child;
+  }
+  return -1;
+}
+
 }  // namespace
 
 Reported<PrivateNode> PrivateNode::start(const NodeOptions& options) {
@@ -93,14 +102,23 @@ Reported<PrivateNode> PrivateNode::start(const NodeOptions& options) {
       tcp_address += "&secret_file=" + secret;
     }
   }
+  uint16_t door_port = 0;
+  if (options.has_door) {
+    const Reported<uint16_t> port = free_port();
+    if (!port) return report(port.error());
+    door_port = *port;
+    program.arguments.insert(program.arguments.end(),
+                             {"--doors-listen", fmt::format("redis:127.0.0.1:{}", door_port)});
+  }
   Reported<test::Process> process = start_beside(program);
   if (!process) return report(process.error());
 
   PrivateNode node(std::move(*folder), std::move(*process));
   node.tcp_address_ = std::move(tcp_address);
+  node.door_port_ = door_port;
   const uint64_t end_ns = now_ns() + 120 * kSecond_ns;
   // Where there is much to read from a disk, clients are let in only when all of it is there.
-  while (!is_ready(program.output_path)) {
+  while (!is_ready(program.output_path) || (options.has_door && node.doors() < 0)) {
     if (!node.process_.is_running() || now_ns() > end_ns) {
       return report(Code::kUnavailable, fmt::format("{} did not start:\n{}", program.arguments[0],
                                                     test::tail_of(program.output_path)));
@@ -111,8 +129,11 @@ Reported<PrivateNode> PrivateNode::start(const NodeOptions& options) {
 }
 
 pid_t PrivateNode::server() const {
-  const std::vector<pid_t> children = test::children_of(keeper());
-  return children.empty() ? -1 : children.front();
+  return child_of(keeper(), false);
+}
+
+pid_t PrivateNode::doors() const {
+  return child_of(keeper(), true);
 }
 
 uint64_t resident_bytes(const PrivateNode& node, uint64_t region_bytes) {

@@ -31,6 +31,7 @@ struct NodeOptions {
   std::string eviction = {};              // The knob memory.eviction; empty: its default, none.
   uint64_t objects_limit_bytes = 0;       // The knob objects.limit; 0: its default, no objects.
   uint16_t listen_port = 0;               // With a listen_address; 0: one that is free.
+  bool has_door = false;                  // For Redis's clients, on loopback; see door_port().
   std::vector<std::string> further = {};  // Arguments of refractd.
   // What the node is started by, such as "nsenter --net=FILE"; it must end up in the node's own process.
   std::vector<std::string> launcher = {};
@@ -38,9 +39,9 @@ struct NodeOptions {
 
 class PrivateNode {
  public:
-  // Returns when clients can connect. The server is restarted as often as it is killed, without a pause;
-  // knobs that the options do not name are at their defaults. A node on other than a loopback address has a
-  // secret.
+  // Returns when clients can connect, and where there is a door, when its process runs. The server is
+  // restarted as often as it is killed, without a pause; knobs that the options do not name are at their
+  // defaults. A node on other than a loopback address has a secret.
   [[nodiscard]] static Reported<PrivateNode> start(const NodeOptions& options);
 
   // In good order, with all that lies in its own folder. Not to be used any more.
@@ -49,9 +50,13 @@ class PrivateNode {
   [[nodiscard]] const std::string& socket_path() const noexcept { return socket_path_; }
   // For a client: "refract://ADDRESS:PORT?transport=tcp", with the secret. Empty without a listen_address.
   [[nodiscard]] const std::string& tcp_address() const noexcept { return tcp_address_; }
+  // Of its door for Redis's clients; 0: it has none.
+  [[nodiscard]] uint16_t door_port() const noexcept { return door_port_; }
   [[nodiscard]] pid_t keeper() const noexcept { return process_.pid(); }
   // The one that runs now; -1: none.
   [[nodiscard]] pid_t server() const;
+  // The process of the doors, likewise.
+  [[nodiscard]] pid_t doors() const;
 
  private:
   PrivateNode(test::TemporaryFolder folder, test::Process process) noexcept
@@ -63,6 +68,7 @@ class PrivateNode {
   test::Process process_;
   std::string socket_path_;
   std::string tcp_address_;
+  uint16_t door_port_ = 0;
 };
 
 // What keeper and server have resident together: each one's private pages, and the regions once, all of which

@@ -72,6 +72,10 @@ Reported<Redis> Redis::start(const Options& options) {
     program.arguments.insert(program.arguments.end(),
                              {"--appendfsync", options.append_fsync, "--auto-aof-rewrite-percentage", "0"});
   }
+  if (options.clients_max != 0) {
+    program.arguments.insert(program.arguments.end(),
+                             {"--maxclients", fmt::format("{}", options.clients_max)});
+  }
   if (options.cpu >= 0) {
     program.arguments.insert(program.arguments.end(), {"--server_cpulist", fmt::format("{}", options.cpu)});
   }

@@ -22,6 +22,7 @@ class Redis {
     // Appends each change to a file and syncs it so: "everysec" or "always", as it calls them. Empty: no
     // file.
     std::string append_fsync = {};
+    size_t clients_max = 0;  // Its knob maxclients; 0: its default.
   };
   // kUnsupported where the machine has no redis-server; `next` says how to get it.
   [[nodiscard]] static Reported<Redis> start(const Options& options);
