@@ -109,6 +109,19 @@ class Served {
 
   // One more client: its own session.
   struct Peer {
+    Peer() = default;
+    Peer(Peer&&) noexcept = default;
+    // A client ends before its session.
+    Peer& operator=(Peer&& other) noexcept {
+      client = nullptr;
+      session = std::move(other.session);
+      client = std::move(other.client);
+      return *this;
+    }
+    Peer(const Peer&) = delete;
+    Peer& operator=(const Peer&) = delete;
+    ~Peer() = default;
+
     std::unique_ptr<rpc::Session> session;
     std::unique_ptr<RpcClient> client;
   };
