@@ -100,6 +100,28 @@ struct Event {
   std::vector<std::byte> bytes;
 };
 
+class Side;
+
+// An end of a channel as a test holds it. The domain destroys a channel once its end has been polled, and not
+// only a test ends one: a path of devices that is gone for a second does so, too. What is done with it from
+// then on is done with a channel that takes nothing, and is a failure that says so.
+class End {
+ public:
+  End() = default;
+  End(Side& side, Channel& channel, uint64_t life) noexcept : side_(&side), channel_(&channel), life_(life) {}
+
+  // To be compared; null: there is none.
+  operator const Channel*() const noexcept { return channel_; }  // NOLINT(google-explicit-constructor)
+  // REQUIRES: what it returns is not used after the next poll.
+  [[nodiscard]] Channel& operator*() const;
+  [[nodiscard]] Channel* operator->() const { return &**this; }
+
+ private:
+  Side* side_ = nullptr;
+  Channel* channel_ = nullptr;
+  uint64_t life_ = 0;
+};
+
 // One end's domain, everything that came out of it, and the invariants that hold for all that comes out.
 class Side {
  public:
@@ -116,13 +138,32 @@ class Side {
   // Takes the oldest message out of events(); empty pointer: none.
   [[nodiscard]] std::unique_ptr<Event> take_message();
 
+  // Which channels live. poll() tells it; a test that polls the domain without it calls this, too.
+  void note(const Completion& completion);
+  // How many channels have opened so far, and the last of them, or this one. Null: it has ended.
+  [[nodiscard]] uint64_t opened() const noexcept { return opened_; }
+  [[nodiscard]] End newest() noexcept;
+  [[nodiscard]] End end_of(const Channel* channel) noexcept;
+  [[nodiscard]] bool is_alive(const Channel* channel, uint64_t life) const noexcept;
+  // A channel was used after its end: the first time is a failure.
+  void misses_a_channel();
+  [[nodiscard]] bool has_missed_a_channel() const noexcept { return has_missed_a_channel_; }
+
  private:
+  struct Living {
+    Channel* channel = nullptr;
+    uint64_t life = 0;  // For the next channel may get the same address.
+  };
+
   // Begins its life again: its kOpened and kClosed so far are forgotten.
   void came_back(const Channel* channel);
 
   Domain* domain_;
   std::vector<Event> events_;
   std::vector<Completion> buffer_ = std::vector<Completion>(256);
+  std::vector<Living> living_;
+  uint64_t opened_ = 0;
+  bool has_missed_a_channel_ = false;
 };
 
 class ChannelConformance : public testing::TestWithParam<Provider> {
@@ -134,8 +175,8 @@ class ChannelConformance : public testing::TestWithParam<Provider> {
   void TearDown() override;
 
   struct Pair {
-    Channel* client = nullptr;
-    Channel* server = nullptr;
+    End client;
+    End server;
   };
   // Opens a channel and waits for both ends' kOpened. Null ends: a failure has been recorded.
   [[nodiscard]] Pair open();
@@ -143,16 +184,21 @@ class ChannelConformance : public testing::TestWithParam<Provider> {
   void serve(Rights rights);
   // One turn of both sides.
   void turn();
-  // Turns until `done`, or for so long that something must be broken: false.
+  // Turns until `done`. False: a channel was used after its end, or it took so long that something must be
+  // broken.
   [[nodiscard]] bool settle(const std::function<bool()>& done);
+  // Nothing that such a test waits for will come.
+  [[nodiscard]] bool has_missed_a_channel() const noexcept {
+    return client_->has_missed_a_channel() || server_->has_missed_a_channel();
+  }
   // Enough turns that whatever is on its way has arrived.
   void quiet();
   // Posts all, polling both sides while the channel is full. False: it never had room.
-  [[nodiscard]] bool post(Channel& channel, std::span<const Request> requests);
+  [[nodiscard]] bool post(const End& channel, std::span<const Request> requests);
   // Waits until a channel whose provider brings it back by itself is open again.
-  void await_return(const Channel& channel);
+  void await_return(const End& channel);
   // Posts one request and waits for its completion, whose token must be the request's.
-  [[nodiscard]] Event perform(Channel& channel, Request request);
+  [[nodiscard]] Event perform(const End& channel, Request request);
   [[nodiscard]] RemoteSpan at(uint64_t offset) const { return {RemotePointer::at(kRegion, offset), key_}; }
   [[nodiscard]] std::vector<std::byte> region_copy() const { return {region_.begin(), region_.end()}; }
 

@@ -24,7 +24,11 @@ class Connection:
         kind = socket.AF_UNIX if isinstance(address, str) else socket.AF_INET
         self.socket = socket.socket(kind, socket.SOCK_STREAM)
         self.socket.settimeout(PATIENCE_S)
-        self.socket.connect(address)
+        try:
+            self.socket.connect(address)
+        except OSError:
+            self.socket.close()
+            raise
         self.came = b""
 
     def __enter__(self):
@@ -81,6 +85,33 @@ class Connection:
             return True
 
 
+def until_connected(address):
+    """Once something listens there."""
+    end = time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            return Connection(address)
+        except OSError:
+            if time.monotonic() > end:
+                raise
+            time.sleep(0.01)
+
+
+def children_of(process, name=None):
+    """The process ids of those children that have this name; None: of all."""
+    with open(f"/proc/{process}/task/{process}/children", encoding="ascii") as file:
+        children = file.read().split()
+    found = []
+    for child in children:
+        try:
+            with open(f"/proc/{child}/comm", encoding="ascii") as file:
+                if name is None or file.read().strip() == name:
+                    found.append(int(child))
+        except FileNotFoundError:
+            pass
+    return found
+
+
 class Door(Node):
     """A node whose door listens at a port, and at a socket in its folder."""
 
@@ -100,25 +131,14 @@ class Door(Node):
     def connect(self, by_path=False):
         return Connection(self.path if by_path else ("127.0.0.1", self.port))
 
-    def _children(self, are_doors):
-        with open(f"/proc/{self.process.pid}/task/{self.process.pid}/children", encoding="ascii") as file:
-            children = file.read().split()
-        for child in children:
-            try:
-                with open(f"/proc/{child}/comm", encoding="ascii") as file:
-                    if (file.read().strip() == "refract-doors") == are_doors:
-                        yield int(child)
-            except FileNotFoundError:
-                pass
-
     def server_now(self):
-        return list(self._children(are_doors=False))[0]
+        return children_of(self.process.pid, "refractd")[0]
 
     def doors(self):
         """The process id of the doors; waits for one."""
         end = time.monotonic() + PATIENCE_S
         while time.monotonic() < end:
-            for child in self._children(are_doors=True):
+            for child in children_of(self.process.pid, "refract-doors"):
                 return child
             time.sleep(0.01)
         raise RuntimeError("no doors were started")

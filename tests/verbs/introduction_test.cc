@@ -149,6 +149,53 @@ TEST(VerbsIntroduction, without_a_path_fails_and_names_both_addresses) {
   EXPECT_EQ(meeting.outcome(), Code::kOk) << meeting.refusal();
 }
 
+// Of a channel that comes back: the last request that fails does so though no other follows it. The serving
+// end answers late, so that all of the introduction but its greeting is over by then.
+TEST(VerbsIntroduction, what_is_posted_until_a_channel_is_back_completes_by_itself) {
+  if (!has_cable()) GTEST_SKIP() << "there are no two devices joined by a cable";
+  TwoEnds ends;
+  Channel* const channel = test::needed(ends.client().connect(ends.node().address()));
+  std::array<std::byte, 16> bytes{};
+  uint64_t posted = 0;
+  const auto post = [&] {
+    const Request request = {
+        .token = posted + 1, .local = {bytes.data(), bytes.size()}, .tail = {}, .op = Op::kSend};
+    posted += channel->post({&request, 1});
+  };
+  uint64_t done = 0;
+  uint64_t turns = 0;
+  // Until `wanted`; false: it does not come.
+  const auto await = [&](Op wanted, const std::function<void()>& first) {
+    const auto give_up = std::chrono::steady_clock::now() + kPatience;
+    for (bool found = false; !found;) {
+      if (std::chrono::steady_clock::now() > give_up) return false;
+      first();
+      std::array<Completion, 64> completions;
+      const size_t count = ends.client().poll(completions);
+      for (const Completion& each : std::span(completions).first(count)) {
+        found = found || each.op == wanted;
+        done += each.op == Op::kSend ? 1 : 0;
+      }
+      ends.client().flush();
+      ends.pump();
+      if (++turns % 50 != 0) continue;
+      (void)ends.server().poll(completions);
+      ends.server().flush();
+    }
+    return true;
+  };
+  ASSERT_TRUE(await(Op::kOpened, [] {}));
+  {
+    const Loss loss;
+    post();
+    ASSERT_TRUE(await(Op::kClosed, [] {}));
+    ASSERT_TRUE(channel->reconnects());
+  }
+  ASSERT_TRUE(await(Op::kOpened, post));
+  while (done < posted) ASSERT_TRUE(await(Op::kSend, [] {})) << posted - done << " are still to come";
+  EXPECT_EQ(done, posted);
+}
+
 // The client sleeps once both ends have said all they can: it is its own alarm, or librdmacm, that wakes it.
 TEST(VerbsIntroduction, without_a_path_tries_rdma_cm_too_and_names_both_reasons) {
   if (!has_cable()) GTEST_SKIP() << "there are no two devices joined by a cable";

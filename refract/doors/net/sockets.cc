@@ -11,8 +11,10 @@
 #include <bit>
 #include <cerrno>
 #include <iterator>
+#include <span>
 #include <utility>
 
+#include "refract/base/log.h"
 #include "refract/base/units.h"
 #include "refract/fabric/tcp/socket.h"
 
@@ -23,8 +25,20 @@ constexpr size_t kReceivedBytes = 64 * 1024;
 constexpr int kEventsATurn = 64;
 // Where several threads listen, each takes some.
 constexpr int kAcceptsATurn = 8;
-// What a connection keeps while it has nothing to say.
-constexpr size_t kKeptBytes = 16 * 1024;
+// Of all connections of a thread: half requests, requests under way, replies that are not sent.
+constexpr size_t kHeldBytesMaxOfAll = size_t{1} << 30;
+// How long values of a client that does not read stay in the node's memory, and how often that is looked at.
+constexpr uint64_t kPinned_ns = kSecond_ns;
+constexpr uint64_t kPinsLook_ns = 250 * kMillisecond_ns;
+constexpr size_t kPiecesASend = 64;
+// Of one connection: so much stays in the caches until the peer on this host has it.
+constexpr size_t kSentBytesATurn = size_t{512} * 1024;
+// Of a long word.
+constexpr size_t kLongBytesATurn = size_t{1} << 20;
+// One that reads so much keeps its values in the node's memory for so long again.
+constexpr size_t kReadBytes = size_t{1} << 20;
+// Of all connections: so much is copied out of it in one go.
+constexpr size_t kCopiedBytesALook = size_t{64} << 20;
 // So long replies wait for those of the commands behind them, and so many bytes of them.
 constexpr uint64_t kHeld_ns = 100 * kMicrosecond_ns;
 constexpr size_t kHeldBytes = 16 * 1024;
@@ -65,9 +79,10 @@ class Sockets::Line final : private redis::Session::Listener {
 
   Descriptor socket;
   redis::Session session;
-  std::string input;           // The beginning of a request that is not whole, or has no turn yet.
-  uint64_t held_since_ns = 0;  // Of replies that wait for those behind them; 0: none do.
-  size_t sent = 0;             // Of the session's output.
+  uint64_t held_since_ns = 0;    // Of replies that wait for those behind them; 0: none do.
+  uint64_t pinned_since_ns = 0;  // 0: it is not among those that are watched.
+  size_t read_bytes = 0;         // By the client, since then.
+  size_t counted_bytes = 0;      // Of its session's, in those of all.
   bool is_readable = true;
   bool has_hung_up = false;  // Behind what is still to be received.
   bool is_writable = true;
@@ -120,6 +135,13 @@ void Sockets::finish() {
   listeners_.clear();
   for (const auto& line : lines_) {
     line->session.end();
+    call_up(*line);
+  }
+}
+
+void Sockets::node_has_come() {
+  for (const auto& line : lines_) {
+    line->session.node_has_come();
     call_up(*line);
   }
 }
@@ -212,17 +234,17 @@ runtime::Task<> Sockets::listen_later(Sockets& sockets) {
 void Sockets::serve(Line& line) {
   if (line.has_ended) return;
   // What had no turn before goes first.
-  if (!line.input.empty() && !line.session.is_full()) {
-    line.input.erase(0, line.session.take(line.input));
-    if (line.input.empty()) line.input.shrink_to_fit();
-  }
+  if (!line.session.is_full()) line.session.take_kept();
   if (line.is_readable && line.session.takes_requests() && !line.session.is_full()) receive(line);
   if (line.has_ended) return;
   if (is_worth_waiting(line)) return call_up(line);
   send(line);
   if (line.has_ended) return;
-  const size_t unsent = line.session.output().size() - line.sent;
+  count_memory(line);
+  if (line.has_ended) return;
+  const size_t unsent = line.session.output().bytes();
   if (!line.session.has_proven() && unsent > redis::Session::kUnsentMaxUnproven) return end(line);
+  if (!line.session.has_proven() && line.counted_bytes > redis::Session::kHeldMaxUnproven) return end(line);
   const bool is_all_sent = unsent == 0;
   if (line.session.is_ending() && is_all_sent) return end(line);
   // More has come, or was left: another turn, behind the others'.
@@ -233,7 +255,7 @@ void Sockets::serve(Line& line) {
 // Replies of one pipeline come one by one, within microseconds. A send for each would cost more than all
 // else.
 bool Sockets::is_worth_waiting(Line& line) noexcept {
-  const size_t bytes = line.session.output().size() - line.sent;
+  const size_t bytes = line.session.output().bytes();
   const bool may_wait = bytes > 0 && bytes < kHeldBytes && !line.session.is_idle();
   if (!may_wait) {
     line.held_since_ns = 0;
@@ -246,7 +268,10 @@ bool Sockets::is_worth_waiting(Line& line) noexcept {
 }
 
 void Sockets::receive(Line& line) {
-  const ssize_t count = ::recv(line.socket.get(), received_.data(), received_.size(), MSG_DONTWAIT);
+  const std::span<char> long_room = line.session.long_room();
+  const std::span<char> room =
+      long_room.empty() ? std::span(received_) : long_room.first(std::min(long_room.size(), kLongBytesATurn));
+  const ssize_t count = ::recv(line.socket.get(), room.data(), room.size(), MSG_DONTWAIT);
   // It may still read: what it has asked for is answered.
   if (count == 0) return line.session.end();
   if (count < 0) {
@@ -257,44 +282,94 @@ void Sockets::receive(Line& line) {
   }
   const auto bytes = static_cast<size_t>(count);
   // Else there was no more, but for the end of the stream.
-  line.is_readable = bytes == received_.size() || line.has_hung_up;
-  const std::string_view came(received_.data(), bytes);
-  if (line.input.empty()) {
-    line.input = came.substr(line.session.take(came));
+  line.is_readable = bytes == room.size() || line.has_hung_up;
+  if (long_room.empty()) {
+    line.session.take({received_.data(), bytes});
   } else {
-    line.input += came;
-    line.input.erase(0, line.session.take(line.input));
+    line.session.long_room_filled(bytes);
   }
-  if (line.input.empty() && line.input.capacity() > kKeptBytes) line.input.shrink_to_fit();
 }
 
-void Sockets::send(Line& line) noexcept {
-  std::string& output = line.session.output();
-  while (line.is_writable && line.sent < output.size()) {
-    const ssize_t count = ::send(line.socket.get(), output.data() + line.sent, output.size() - line.sent,
-                                 MSG_NOSIGNAL | MSG_DONTWAIT);
+void Sockets::send(Line& line) {
+  redis::Replies& output = line.session.output();
+  if (output.is_empty()) return;
+  const bool was_full = line.session.is_full();
+  std::array<iovec, kPiecesASend> pieces;
+  size_t budget = kSentBytesATurn;
+  while (line.is_writable && !output.is_empty() && budget > 0) {
+    const msghdr message{.msg_name = nullptr,
+                         .msg_namelen = 0,
+                         .msg_iov = pieces.data(),
+                         .msg_iovlen = output.gather(pieces, budget),
+                         .msg_control = nullptr,
+                         .msg_controllen = 0,
+                         .msg_flags = 0};
+    const ssize_t count = ::sendmsg(line.socket.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (count >= 0) {
-      line.sent += static_cast<size_t>(count);
+      output.sent(static_cast<size_t>(count));
+      budget -= static_cast<size_t>(count);
+      line.read_bytes += static_cast<size_t>(count);
+      if (line.pinned_since_ns != 0 && line.read_bytes >= kReadBytes) {
+        line.pinned_since_ns = shard_.now_ns();
+        line.read_bytes = 0;
+      }
     } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
       line.is_writable = false;
     } else if (errno != EINTR) {
       return end(line);
     }
   }
-  if (line.sent < output.size()) {
-    // What is moved was sent as often.
-    if (line.sent < std::max(redis::Session::kUnsentMax / 2, output.size() / 2)) return;
-    output.erase(0, std::exchange(line.sent, 0));
-    return call_up(line);
+  if (!output.is_empty()) {
+    if (output.pinned() > 0) watch_pins(line);
+    if (output.bytes() < redis::Session::kUnsentMax) line.session.output_was_sent();
+    if (budget == 0 || (was_full && !line.session.is_full())) call_up(line);
+    return;
   }
-  line.sent = 0;
-  if (output.empty()) return;
-  const bool was_full = output.size() >= redis::Session::kUnsentMax;
-  output.clear();
-  if (output.capacity() > kKeptBytes) output.shrink_to_fit();
   // What waited for room continues.
   line.session.output_was_sent();
-  if (was_full || !output.empty()) call_up(line);
+  if (was_full || !output.is_empty()) call_up(line);
+}
+
+void Sockets::count_memory(Line& line) {
+  const size_t bytes = line.session.held_bytes();
+  held_bytes_ += bytes - std::exchange(line.counted_bytes, bytes);
+  while (held_bytes_ > kHeldBytesMaxOfAll) end_largest();
+}
+
+void Sockets::end_largest() noexcept {
+  // One that has not proven itself goes before all that have.
+  const auto largest = std::ranges::max_element(lines_, {}, [](const auto& line) {
+    return std::pair(line->counted_bytes > 0 && !line->session.has_proven(), line->counted_bytes);
+  });
+  log_warn("the doors end the connection of {}: those of this thread hold {} bytes, and it holds {}",
+           (*largest)->session.peer(), held_bytes_, (*largest)->counted_bytes);
+  end(**largest);
+}
+
+void Sockets::watch_pins(Line& line) {
+  if (line.pinned_since_ns != 0) return;
+  line.pinned_since_ns = shard_.now_ns();
+  line.read_bytes = 0;
+  pinning_.push_back(&line);
+  if (!std::exchange(is_watching_, true)) shard_.spawn(watch(*this));
+}
+
+runtime::Task<> Sockets::watch(Sockets& sockets) {
+  while (!sockets.pinning_.empty()) {
+    co_await sockets.shard_.sleep_for(kPinsLook_ns);
+    size_t copied = 0;
+    std::erase_if(sockets.pinning_, [&](Line* line) {
+      const bool is_over = line->session.output().pinned() == 0;
+      const bool is_late = sockets.shard_.now_ns() - line->pinned_since_ns >= kPinned_ns;
+      if (!is_over && (!is_late || copied >= kCopiedBytesALook)) return false;
+      line->pinned_since_ns = 0;
+      copied += is_over ? 0 : line->session.output().bytes();
+      line->session.copy_pinned();
+      sockets.call_up(*line);
+      return true;
+    });
+  }
+  sockets.is_watching_ = false;
 }
 
 void Sockets::end(Line& line) noexcept {
@@ -303,6 +378,9 @@ void Sockets::end(Line& line) noexcept {
   line.socket = Descriptor();
   line.session.leave();
   ended_.push_back(&line);
+  line.session.output() = {};
+  if (std::exchange(line.pinned_since_ns, 0) != 0) std::erase(pinning_, &line);
+  held_bytes_ -= std::exchange(line.counted_bytes, 0);
   store_.counts.connections.fetch_sub(1, std::memory_order_relaxed);
   std::erase(ready_, &line);
 }

@@ -3,7 +3,8 @@
 // and sends what they reply.
 //
 // One receive and one send for each connection and turn. What is not a whole request yet lies in memory of
-// its connection; one that is idle has none.
+// its connection; one that is idle has none. Where those of a thread hold more than 1 GiB, the one that holds
+// most is ended.
 //
 // Threads: that of its shard.
 #pragma once
@@ -42,6 +43,8 @@ class Sockets final : public runtime::Poller {
 
   // Connections, those included that have gone and whose commands are not over.
   [[nodiscard]] size_t count() const noexcept { return lines_.size(); }
+  // The store has its client now.
+  void node_has_come();
   // Takes no further one. Those that there are end once what they have asked for is replied to.
   void finish();
   // Ends all at once; a turn later count() may be 0.
@@ -60,7 +63,11 @@ class Sockets final : public runtime::Poller {
   void serve(Line& line);
   [[nodiscard]] bool is_worth_waiting(Line& line) noexcept;
   void receive(Line& line);
-  void send(Line& line) noexcept;
+  void send(Line& line);
+  void count_memory(Line& line);
+  void end_largest() noexcept;
+  void watch_pins(Line& line);
+  [[nodiscard]] static runtime::Task<> watch(Sockets& sockets);
   void end(Line& line) noexcept;
   void bury();
   void call_up(Line& line);
@@ -72,7 +79,10 @@ class Sockets final : public runtime::Poller {
   std::list<std::unique_ptr<Line>> lines_;
   std::vector<Line*> ready_;  // Those to be served, each once.
   std::vector<Line*> serving_;
-  std::vector<Line*> ended_;  // Until their commands are over.
+  std::vector<Line*> ended_;    // Until their commands are over.
+  std::vector<Line*> pinning_;  // Those that have not sent all that they hold of the node's memory.
+  bool is_watching_ = false;
+  size_t held_bytes_ = 0;  // By all: requests and replies.
   size_t lines_max_ = 0;
   std::vector<char> received_;
 };

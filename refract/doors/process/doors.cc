@@ -5,6 +5,7 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
+#include <sys/socket.h>
 
 #include <array>
 #include <atomic>
@@ -85,13 +86,14 @@ Reported<Start> ask(int link) {
 // One thread of the doors.
 class Worker {
  public:
-  Worker(const Start& start, const redis::Facts& facts, redis::Counts& counts) noexcept
-      : start_(start), facts_(facts), counts_(counts) {}
+  Worker(const Start& start, const redis::Facts& facts, const redis::Loading& loading,
+         redis::Counts& counts) noexcept
+      : start_(start), facts_(facts), loading_(loading), counts_(counts) {}
 
   [[nodiscard]] int run() {
-    const std::unique_ptr<AsyncClient> client = connect();
-    if (client == nullptr) return 0;
-    redis::Store store{.client = *client, .shard = shard_, .facts = facts_, .counts = counts_};
+    std::unique_ptr<AsyncClient> client;
+    redis::Store store{
+        .client = nullptr, .shard = shard_, .facts = facts_, .loading = loading_, .counts = counts_};
     std::vector<int> listeners;
     listeners.reserve(start_.listeners.size());
     for (const Descriptor& listener : start_.listeners) listeners.push_back(listener.get());
@@ -100,7 +102,13 @@ class Worker {
       log_error("{}", sockets.error().to_line());
       runtime::end_process(1);
     }
-    shard_.run();
+    // Those that come before are told that the node is loading.
+    client = connect();
+    store.client = client.get();
+    if (client != nullptr) {
+      (*sockets)->node_has_come();
+      shard_.run();
+    }
     (*sockets)->finish();
     (void)shard_.run_until([&] { return (*sockets)->count() == 0; }, shard_.refresh_now() + kEnding_ns);
     // Commands that still wait for a server: the process ends without their end.
@@ -120,7 +128,7 @@ class Worker {
       auto client = runtime::block_on(
           shard_, AsyncClient::connect(shard_, start_.birth.node, {.timeout_ns = redis::kDoorTimeout_ns}));
       if (client) return std::move(*client);
-      log_warn("the doors do not reach the node: {}", client.error().to_line());
+      if (!loading_.is_so()) log_warn("the doors do not reach the node: {}", client.error().to_line());
       (void)shard_.run_until([] { return false; }, shard_.refresh_now() + kConnectAgain_ns);
     }
     return nullptr;
@@ -128,17 +136,23 @@ class Worker {
 
   const Start& start_;
   const redis::Facts& facts_;
+  const redis::Loading& loading_;
   redis::Counts& counts_;
   runtime::Shard shard_{system_clock(), {.ops_max = kOperationsMax}};
   std::atomic<bool> is_stopping_ = false;
 };
 
-// Until SIGTERM, or the end of the keeper.
-void await_end(int signals, int link) {
+// Until SIGTERM, or the end of the keeper, which also says when the node serves.
+void await_end(int signals, int link, redis::Loading& loading) {
   for (;;) {
     std::array<pollfd, 2> watched = {
         {{.fd = signals, .events = POLLIN, .revents = 0}, {.fd = link, .events = POLLIN, .revents = 0}}};
-    if (::poll(watched.data(), watched.size(), -1) > 0) return;
+    if (::poll(watched.data(), watched.size(), -1) <= 0) continue;
+    std::array<std::byte, 1> word{};
+    const bool is_of_keeper = watched[0].revents == 0 && ::recv(link, word.data(), word.size(), MSG_PEEK) > 0;
+    if (!is_of_keeper) return;
+    loading.end();
+    (void)::recv(link, word.data(), word.size(), 0);
   }
 }
 
@@ -170,11 +184,12 @@ int run_doors(int keeper_link) {
                            .threads = birth.threads,
                            .memory_limit_bytes = birth.memory_limit_bytes,
                            .eviction = birth.eviction};
+  redis::Loading loading(birth.is_loading, keeper_link);
   redis::Counts counts;
   std::vector<std::unique_ptr<Worker>> workers;
   std::vector<std::unique_ptr<runtime::ShardThread>> threads;
   for (uint32_t i = 0; i < birth.threads; ++i) {
-    workers.push_back(std::make_unique<Worker>(*start, facts, counts));
+    workers.push_back(std::make_unique<Worker>(*start, facts, loading, counts));
     auto thread = runtime::ShardThread::start({.name = "doors", .on_end = [](int) {}},
                                               [worker = workers.back().get()] { return worker->run(); });
     if (!thread) {
@@ -183,7 +198,7 @@ int run_doors(int keeper_link) {
     }
     threads.push_back(std::move(*thread));
   }
-  await_end(signals.get(), keeper_link);
+  await_end(signals.get(), keeper_link, loading);
   for (const auto& worker : workers) worker->stop();
   threads.clear();
   return 0;

@@ -38,7 +38,7 @@ constexpr Row kRows[] = {
     {"get", 2, Kind::kRead, get_at_once, get, "readonly fast", 1, 1, 1},
     {"hello", -1, Kind::kLocal, hello, nullptr, "noscript loading stale fast no_auth allow_busy", 0, 0, 0,
      true},
-    {"info", -1, Kind::kAll, nullptr, info, "loading stale", 0, 0, 0},
+    {"info", -1, Kind::kAll, info_at_once, info, "loading stale", 0, 0, 0},
     {"mget", -2, Kind::kRead, nullptr, mget, "readonly fast", 1, -1, 1},
     {"mset", -3, Kind::kAll, nullptr, mset, "write denyoom", 1, -1, 2},
     {"pexpiretime", 2, Kind::kRead, ttl_at_once, ttl, "readonly fast", 1, 1, 1},
@@ -76,6 +76,10 @@ const Row* row_of(std::string_view name) noexcept {
   });
   const auto found = kByName.find(std::string_view(lower.data(), name.size()));
   return found == kByName.end() ? nullptr : found->second;
+}
+
+bool runs_while_loading(const Row& row) noexcept {
+  return row.flags.find("loading") != std::string_view::npos;
 }
 
 bool has_arity(const Row& row, size_t words) noexcept {

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -21,16 +22,28 @@ namespace refract::doors::redis {
 
 class Session;
 struct Pending;
+struct Row;
+
+struct DropPending {
+  void operator()(Pending* command) const noexcept;
+};
+using OwnPending = std::unique_ptr<Pending, DropPending>;
 
 using Words = std::span<const std::string_view>;
 
 // What all connections of a thread work with. All outlives them.
 struct Store {
-  AsyncClient& client;
+  AsyncClient* client;  // Null: there is no node to be a client of yet.
   runtime::Shard& shard;
   const Facts& facts;
+  const Loading& loading;
   Counts& counts;
-  std::string value = {};  // Of the read that runs now: its memory is used again.
+  // The last row that was looked for, and by which name. Null: there was none.
+  const Row* last_row = nullptr;
+  std::string last_name = {};
+  std::vector<std::byte> value = std::vector<std::byte>(Replies::kLongBytes);  // Of the read that runs now.
+  size_t reserved_bytes = 0;           // Of long words that are received, or under way.
+  std::vector<OwnPending> spare = {};  // Of commands that are over: their memory is used again.
   // Plain SETs of all connections that go together: a message for each would cost more than what it asks for.
   std::vector<Pending*> gathered = {};
   size_t batches = 0;           // Of them, under way.
@@ -84,6 +97,8 @@ struct Row {
 // Of a name in letters of any case. Null: there is none.
 [[nodiscard]] const Row* row_of(std::string_view name) noexcept;
 
+// Whether it is told while the node is loading, too, and without one.
+[[nodiscard]] bool runs_while_loading(const Row& row) noexcept;
 [[nodiscard]] bool has_arity(const Row& row, size_t words) noexcept;
 // In Redis's words.
 [[nodiscard]] std::string unknown_command(Words words);

@@ -18,6 +18,22 @@ struct Facts {
   std::string eviction = "none";    // As memory.eviction has it.
 };
 
+// Whether the node has not served yet since its start. The keeper says on the link when it does, before it
+// says so to anybody else.
+//
+// Threads: any.
+class Loading {
+ public:
+  Loading(bool is_loading, int keeper_link) noexcept : is_loading_(is_loading), link_(keeper_link) {}
+  [[nodiscard]] bool is_so() const noexcept;
+  // REQUIRES: what the keeper has said is still on the link.
+  void end() noexcept { is_loading_ = false; }
+
+ private:
+  std::atomic<bool> is_loading_;
+  int link_;
+};
+
 struct Counts {
   std::atomic<uint64_t> next_id{1};      // Of connections.
   std::atomic<uint64_t> connections{0};  // Now.

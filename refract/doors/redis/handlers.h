@@ -17,6 +17,13 @@
 namespace refract::doors::redis {
 
 inline constexpr std::string_view kSyntaxError = "ERR syntax error";
+// A pattern is matched with each key of a page.
+inline constexpr size_t kPatternBytesMax = 1024;
+inline constexpr std::string_view kLongPattern = "ERR patterns have at most 1024 bytes";
+// Of commands that tell something of each.
+inline constexpr size_t kNamesMax = 1024;
+inline constexpr std::string_view kManyNames = "ERR at most 1024 names";
+inline constexpr std::string_view kLongAnswer = "ERR the values of one command have at most 512 MiB";
 inline constexpr std::string_view kNoInteger = "ERR value is not an integer or out of range";
 // Of Redis that is spoken here, for programs that look at it.
 inline constexpr std::string_view kRedisVersion = "7.0.15";
@@ -41,6 +48,7 @@ bool config(Call& call);
 bool quit(Call& call);
 
 // Of the node.
+bool info_at_once(Call& call);
 runtime::Task<> info(Store& store, Pending& command);
 runtime::Task<> dbsize(Store& store, Pending& command);
 runtime::Task<> scan(Store& store, Pending& command);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -30,8 +31,6 @@ struct SetOptions {
   std::string_view wrong{};  // Not empty: what is wrong.
 };
 
-// Of the memory in which values are read.
-constexpr size_t kKeptBytes = size_t{1} << 20;
 constexpr std::string_view kWrongExpiry = "ERR invalid expire time in 'set' command";
 
 // From now on; a moment that is over is a nanosecond away, and one behind the year 2262, where our time ends,
@@ -96,14 +95,22 @@ SetOptions options_of(Words words) {
   return options;
 }
 
+// The third word under the second.
+Task<Result<uint64_t>> put_word(Store& store, Pending& command, PutOptions options) {
+  const std::string_view key = command.words[1];
+  const Reservation* const built = command.reserved(2);
+  if (built != nullptr) co_return co_await store.client->put(key, *built, options);
+  co_return co_await store.client->put(key, command.words[2], options);
+}
+
 // Reads, and puts on what it has read, until nothing else was in the way.
 Task<> set_on_what_is_there(Store& store, Pending& command, const SetOptions& options) {
   const std::string_view key = command.words[1];
   const uint64_t end_ns = store.shard.refresh_now() + kDoorTimeout_ns;
   std::string old;
   for (;;) {
-    const Result<Got> got = co_await store.client.get(key, old);
-    if (!got && got.code() != Code::kNotFound) co_return fail_with(command, got.code(), store.client);
+    const Result<Got> got = co_await store.client->get(key, old);
+    if (!got && got.code() != Code::kNotFound) co_return fail_with(command, got.code(), *store.client);
     Reply reply = command.reply();
     const bool is_refused = got ? options.if_absent : options.if_present;
     if (!is_refused) {
@@ -114,12 +121,12 @@ Task<> set_on_what_is_there(Store& store, Pending& command, const SetOptions& op
         const uint64_t now_ns = system_clock().wall_ns();
         put.ttl_ns = std::max<uint64_t>(got->expires_wall_ns - std::min(now_ns, got->expires_wall_ns), 1);
       }
-      const Result<uint64_t> version = co_await store.client.put(key, command.words[2], put);
+      const Result<uint64_t> version = co_await put_word(store, command, put);
       const Code code = version.code();
       const bool is_overtaken =
           code == Code::kVersionMismatch || code == Code::kExists || code == Code::kNotFound;
       if (is_overtaken && store.shard.refresh_now() < end_ns) continue;
-      if (!version) co_return fail_with(command, is_overtaken ? Code::kConflict : code, store.client);
+      if (!version) co_return fail_with(command, is_overtaken ? Code::kConflict : code, *store.client);
     }
     if (options.wants_old && got) {
       reply.bulk(old);
@@ -139,7 +146,7 @@ void count(Store& store, bool is_hit) noexcept {
 // What there is of one key; `answer` replies of that, or of nothing.
 template <typename Answer>
 bool look_at_once(Call& call, Answer answer) {
-  const Result<Got> got = call.store.client.exists_at_once(call.words[1]);
+  const Result<Got> got = call.store.client->exists_at_once(call.words[1]);
   if (!got && got.code() != Code::kNotFound) return false;
   count(call.store, got.has_value());
   answer(call.words, got ? &*got : nullptr, call.reply);
@@ -147,12 +154,21 @@ bool look_at_once(Call& call, Answer answer) {
 }
 template <typename Answer>
 Task<> look(Store& store, Pending& command, Answer answer) {
-  const Result<Got> got = co_await store.client.exists(command.words[1]);
-  if (!got && got.code() != Code::kNotFound) co_return fail_with(command, got.code(), store.client);
+  const Result<Got> got = co_await store.client->exists(command.words[1]);
+  if (!got && got.code() != Code::kNotFound) co_return fail_with(command, got.code(), *store.client);
   count(store, got.has_value());
   // What answers changes it, which the check does not see.
   Reply reply = command.reply();  // NOLINT(misc-const-correctness)
   answer(command.words, got ? &*got : nullptr, reply);
+}
+
+// A value that stays where it is until it is sent.
+bool get_long_at_once(Call& call) {
+  Result<View> view = call.store.client->view_at_once(call.words[1]);
+  if (!view) return false;
+  count(call.store, true);
+  call.reply.bulk(std::move(*view));
+  return true;
 }
 
 void answer_strlen(Words /*words*/, const Got* got, Reply& reply) {
@@ -179,27 +195,26 @@ void answer_ttl(Words words, const Got* got, Reply& reply) {
 }  // namespace
 
 bool get_at_once(Call& call) {
-  AsyncClient::Get get = call.store.client.get(call.words[1], call.store.value);
+  AsyncClient::Get get = call.store.client->get_into(call.words[1], call.store.value);
   if (!get.await_ready()) return false;
   const Result<Got> got = get.await_resume();
+  if (!got && got.code() == Code::kTooLarge) return get_long_at_once(call);
   if (!got && got.code() != Code::kNotFound) return false;
   count(call.store, got.has_value());
   if (got) {
-    call.reply.bulk(call.store.value);
+    call.reply.bulk(Bytes(std::span(call.store.value).first(got->value_bytes)).text());
   } else {
     call.reply.null();
   }
-  if (call.store.value.capacity() > kKeptBytes) call.store.value = {};
   return true;
 }
 
 Task<> get(Store& store, Pending& command) {
-  std::string value;
-  const Result<Got> got = co_await store.client.get(command.words[1], value);
-  if (!got && got.code() != Code::kNotFound) co_return fail_with(command, got.code(), store.client);
-  count(store, got.has_value());
-  if (got) {
-    command.reply().bulk(value);
+  Result<View> view = co_await store.client->view(command.words[1]);
+  if (!view && view.code() != Code::kNotFound) co_return fail_with(command, view.code(), *store.client);
+  count(store, view.has_value());
+  if (view) {
+    command.reply().bulk(std::move(*view));
   } else {
     command.reply().null();
   }
@@ -213,14 +228,14 @@ Task<> set(Store& store, Pending& command) {
     co_await set_on_what_is_there(store, command, options);
     co_return;
   }
-  const Result<uint64_t> version = co_await store.client.put(
-      command.words[1], command.words[2], {.if_absent = options.if_absent, .ttl_ns = options.ttl_ns});
+  const PutOptions put{.if_absent = options.if_absent, .ttl_ns = options.ttl_ns};
+  const Result<uint64_t> version = co_await put_word(store, command, put);
   if (version) {
     command.reply().ok();
   } else if (options.if_absent && version.code() == Code::kExists) {
     command.reply().null();
   } else {
-    fail_with(command, version.code(), store.client);
+    fail_with(command, version.code(), *store.client);
   }
 }
 
@@ -238,15 +253,15 @@ Task<> put_batch(Store& store, std::vector<Pending*> commands) {
     items[i].value = commands[i]->words[2];
   }
   if (items.size() == 1) {
-    items[0].result = co_await store.client.put(items[0].key, items[0].value);
+    items[0].result = co_await store.client->put(items[0].key, items[0].value);
   } else {
-    co_await store.client.multi_put(items);
+    co_await store.client->multi_put(items);
   }
   for (size_t i = 0; i < items.size(); ++i) {
     if (items[i].result) {
       commands[i]->reply().ok();
     } else {
-      fail_with(*commands[i], items[i].result.code(), store.client);
+      fail_with(*commands[i], items[i].result.code(), *store.client);
     }
   }
   --store.batches;
@@ -286,23 +301,72 @@ void send_gathered(Store& store) {
   store.shard.spawn(send_later(store));
 }
 
-Task<> mget(Store& store, Pending& command) {
-  std::vector<GetItem> items(command.words.size() - 1);
-  for (size_t i = 0; i < items.size(); ++i) items[i].key = command.words[i + 1];
-  co_await store.client.multi_get(items);
-  for (const GetItem& item : items) {
-    if (item.result || item.result.code() == Code::kNotFound) continue;
-    co_return fail_with(command, item.result.code(), store.client);
+namespace {
+
+// Of one MGET: what it answers, and how many keys are looked at together, each with so much room.
+constexpr size_t kGetBytesMax = size_t{512} << 20;
+constexpr size_t kKeysTogether = 1024;
+constexpr size_t kRoomBytes = 1024;
+
+// What did not fit: it may be long, and its reply is sent from where it lies. Says whether all is well.
+Task<bool> get_longer(Store& store, Pending& command, std::string_view key) {
+  Result<View> view = co_await store.client->view(key);
+  if (!view && view.code() != Code::kNotFound) {
+    command.answer = {};
+    fail_with(command, view.code(), *store.client);
+    co_return false;
   }
-  Reply reply = command.reply();
-  reply.array(items.size());
-  for (const GetItem& item : items) {
-    count(store, item.result.has_value());
-    if (item.result) {
-      reply.bulk(item.value);
+  count(store, view.has_value());
+  if (view) {
+    command.reply().bulk(std::move(*view));
+  } else {
+    command.reply().null();
+  }
+  co_return true;
+}
+
+// The values of some keys, behind what is answered already. Says whether all is well.
+Task<bool> get_some(Store& store, Pending& command, Words keys) {
+  std::vector<GetIntoItem> items(keys.size());
+  const auto room = std::make_unique_for_overwrite<std::byte[]>(keys.size() * kRoomBytes);
+  for (size_t i = 0; i < items.size(); ++i) {
+    items[i] = {.key = keys[i], .buffer = std::span(room.get() + i * kRoomBytes, kRoomBytes)};
+  }
+  co_await store.client->multi_get_into(items);
+  for (const GetIntoItem& item : items) {
+    const Code code = item.result ? Code::kOk : item.result.code();
+    if (code == Code::kTooLarge) {
+      const bool is_well = co_await get_longer(store, command, item.key.text());
+      if (!is_well) co_return false;
+    } else if (code == Code::kOk || code == Code::kNotFound) {
+      count(store, code == Code::kOk);
+      Reply reply = command.reply();
+      if (code == Code::kOk) reply.bulk(Bytes(item.buffer.first(item.result->value_bytes)).text());
+      if (code != Code::kOk) reply.null();
     } else {
-      reply.null();
+      command.answer = {};
+      fail_with(command, code, *store.client);
+      co_return false;
     }
+    if (command.answer.bytes() > kGetBytesMax) {
+      command.answer = {};
+      command.reply().error(kLongAnswer);
+      co_return false;
+    }
+  }
+  co_return true;
+}
+
+}  // namespace
+
+Task<> mget(Store& store, Pending& command) {
+  Words keys = Words(command.words).subspan(1);
+  command.reply().array(keys.size());
+  while (!keys.empty()) {
+    const Words some = keys.first(std::min(keys.size(), kKeysTogether));
+    const bool is_well = co_await get_some(store, command, some);
+    if (!is_well) co_return;
+    keys = keys.subspan(some.size());
   }
 }
 
@@ -318,9 +382,9 @@ Task<> mset(Store& store, Pending& command) {
     if (is_new) items.push_back({.key = words[i], .value = words[i + 1]});
     items[place->second].value = words[i + 1];
   }
-  co_await store.client.multi_put(items);
+  co_await store.client->multi_put(items);
   for (const PutItem& item : items) {
-    if (!item.result) co_return fail_with(command, item.result.code(), store.client);
+    if (!item.result) co_return fail_with(command, item.result.code(), *store.client);
   }
   command.reply().ok();
 }
@@ -328,9 +392,9 @@ Task<> mset(Store& store, Pending& command) {
 Task<> del(Store& store, Pending& command) {
   int64_t erased = 0;
   for (size_t i = 1; i < command.words.size(); ++i) {
-    const Result<uint64_t> version = co_await store.client.erase(command.words[i]);
+    const Result<uint64_t> version = co_await store.client->erase(command.words[i]);
     if (!version && version.code() != Code::kNotFound) {
-      co_return fail_with(command, version.code(), store.client);
+      co_return fail_with(command, version.code(), *store.client);
     }
     erased += version ? 1 : 0;
   }
@@ -340,7 +404,7 @@ Task<> del(Store& store, Pending& command) {
 bool exists_at_once(Call& call) {
   int64_t there = 0;
   for (const std::string_view key : call.words.subspan(1)) {
-    const Result<Got> got = call.store.client.exists_at_once(key);
+    const Result<Got> got = call.store.client->exists_at_once(key);
     if (!got && got.code() != Code::kNotFound) return false;
     there += got ? 1 : 0;
   }
@@ -351,11 +415,11 @@ bool exists_at_once(Call& call) {
 Task<> exists(Store& store, Pending& command) {
   std::vector<ExistsItem> items(command.words.size() - 1);
   for (size_t i = 0; i < items.size(); ++i) items[i].key = command.words[i + 1];
-  co_await store.client.multi_exists(items);
+  co_await store.client->multi_exists(items);
   int64_t there = 0;
   for (const ExistsItem& item : items) {
     if (!item.result && item.result.code() != Code::kNotFound) {
-      co_return fail_with(command, item.result.code(), store.client);
+      co_return fail_with(command, item.result.code(), *store.client);
     }
     there += item.result ? 1 : 0;
   }

@@ -167,8 +167,8 @@ bool hello(Call& call) {
   if (name) call.session.take_name(*name);
   call.session.speak(protocol);
   // In the protocol that it has asked for.
-  std::string answer;
-  Reply reply(answer, protocol);
+  Reply& reply = call.reply;
+  reply.speak(protocol);
   reply.map(7);
   reply.bulk("server");
   reply.bulk("redis");
@@ -184,7 +184,6 @@ bool hello(Call& call) {
   reply.bulk("master");
   reply.bulk("modules");
   reply.array(0);
-  call.reply.raw(answer);
   return true;
 }
 
@@ -236,6 +235,8 @@ bool command(Call& call) {
   } else if (is(words[1], "list") && words.size() == 2) {
     call.reply.array(rows().size());
     for (const Row& row : rows()) call.reply.bulk(row.name);
+  } else if (is(words[1], "info") && words.size() > kNamesMax) {
+    call.reply.error(kManyNames);
   } else if (is(words[1], "info")) {
     call.reply.array(words.size() - 2);
     for (const std::string_view name : words.subspan(2)) {
@@ -263,6 +264,15 @@ bool config(Call& call) {
   }
   if (words.size() < 3) {
     call.reply.error(wrong_arity("config|get"));
+    return true;
+  }
+  if (words.size() > kNamesMax) {
+    call.reply.error(kManyNames);
+    return true;
+  }
+  const auto is_long = [](std::string_view word) { return word.size() > kPatternBytesMax; };
+  if (std::ranges::any_of(words, is_long)) {
+    call.reply.error(kLongPattern);
     return true;
   }
   std::vector<Setting> wanted = settings_of(call.store.facts);

@@ -38,6 +38,7 @@ ScanOptions scan_options_of(Words words) {
     const std::string_view option = i + 1 < words.size() ? words[i] : std::string_view();
     if (is(option, "match")) {
       options.pattern = words[i + 1];
+      if (words[i + 1].size() > kPatternBytesMax) options.wrong = kLongPattern;
     } else if (is(option, "count")) {
       const auto count = integer_of(words[i + 1]);
       if (!count) options.wrong = kNoInteger;
@@ -52,10 +53,10 @@ ScanOptions scan_options_of(Words words) {
   return options;
 }
 
-std::string info_of(const Store& store, const NodeStat& stat) {
+// `stat` is null where the node's server does not tell.
+std::string info_of(const Store& store, const NodeStat* stat) {
   const Facts& facts = store.facts;
   const Counts& counts = store.counts;
-  const uint64_t used_bytes = stat.bytes_live + stat.bytes_retired;
   std::string text = fmt::format(
       "# Server\r\nredis_version:{}\r\nredis_mode:standalone\r\nos:Linux\r\narch_bits:64\r\n"
       "process_id:{}\r\ntcp_port:{}\r\nuptime_in_seconds:{}\r\nio_threads_active:{}\r\n"
@@ -63,16 +64,19 @@ std::string info_of(const Store& store, const NodeStat& stat) {
       kRedisVersion, ::getpid(), facts.tcp_port, (system_clock().now_ns() - facts.begun_ns) / kSecond_ns,
       facts.threads, REFRACT_VERSION, facts.node);
   text += fmt::format("# Clients\r\nconnected_clients:{}\r\n\r\n", counts.connections.load());
-  text += fmt::format("# Memory\r\nused_memory:{}\r\nmaxmemory:{}\r\nmaxmemory_policy:{}\r\n\r\n", used_bytes,
-                      facts.memory_limit_bytes, facts.eviction);
-  text += fmt::format("# Persistence\r\nloading:0\r\n\r\n");
+  text += "# Memory\r\n";
+  if (stat != nullptr) text += fmt::format("used_memory:{}\r\n", stat->bytes_live + stat->bytes_retired);
+  text +=
+      fmt::format("maxmemory:{}\r\nmaxmemory_policy:{}\r\n\r\n", facts.memory_limit_bytes, facts.eviction);
+  text += fmt::format("# Persistence\r\nloading:{}\r\n\r\n", store.loading.is_so() ? 1 : 0);
   text += fmt::format(
-      "# Stats\r\ntotal_connections_received:{}\r\ntotal_commands_processed:{}\r\nexpired_keys:{}\r\n"
-      "keyspace_hits:{}\r\nkeyspace_misses:{}\r\n\r\n",
-      counts.received.load(), counts.commands.load(), stat.expired, counts.hits.load(), counts.misses.load());
-  text += "# Replication\r\nrole:master\r\nconnected_slaves:0\r\n\r\n# Keyspace\r\n";
-  if (stat.entries != 0) {
-    text += fmt::format("db0:keys={},expires={},avg_ttl=0\r\n", stat.entries, stat.expiring_entries);
+      "# Stats\r\ntotal_connections_received:{}\r\ntotal_commands_processed:{}\r\nkeyspace_hits:{}\r\n"
+      "keyspace_misses:{}\r\n",
+      counts.received.load(), counts.commands.load(), counts.hits.load(), counts.misses.load());
+  if (stat != nullptr) text += fmt::format("expired_keys:{}\r\n", stat->expired);
+  text += "\r\n# Replication\r\nrole:master\r\nconnected_slaves:0\r\n\r\n# Keyspace\r\n";
+  if (stat != nullptr && stat->entries != 0) {
+    text += fmt::format("db0:keys={},expires={},avg_ttl=0\r\n", stat->entries, stat->expiring_entries);
   }
   return text;
 }
@@ -122,24 +126,30 @@ void fail_with(Pending& command, Code code, const AsyncClient& client) {
   command.reply().error(error_of(code, client));
 }
 
+// Of a node that is not there yet.
+bool info_at_once(Call& call) {
+  if (call.store.client != nullptr) return false;
+  call.reply.text(sections_of(info_of(call.store, nullptr), call.words.subspan(1)));
+  return true;
+}
+
 Task<> info(Store& store, Pending& command) {
-  const Result<NodeStat> stat = co_await store.client.stat();
-  if (!stat) co_return fail_with(command, stat.code(), store.client);
-  command.reply().text(sections_of(info_of(store, *stat), Words(command.words).subspan(1)));
+  const Result<NodeStat> stat = co_await store.client->stat();
+  command.reply().text(sections_of(info_of(store, stat ? &*stat : nullptr), Words(command.words).subspan(1)));
 }
 
 Task<> dbsize(Store& store, Pending& command) {
-  const Result<NodeStat> stat = co_await store.client.stat();
-  if (!stat) co_return fail_with(command, stat.code(), store.client);
+  const Result<NodeStat> stat = co_await store.client->stat();
+  if (!stat) co_return fail_with(command, stat.code(), *store.client);
   command.reply().number(static_cast<int64_t>(stat->entries));
 }
 
 Task<> scan(Store& store, Pending& command) {
   const ScanOptions options = scan_options_of(command.words);
   if (!options.wrong.empty()) co_return command.reply().error(options.wrong);
-  const Result<ScanPage> page = co_await store.client.scan(options.cursor, options.count);
+  const Result<ScanPage> page = co_await store.client->scan(options.cursor, options.count);
   if (page.code() == Code::kInvalidArgument) co_return command.reply().error("ERR invalid cursor");
-  if (!page) co_return fail_with(command, page.code(), store.client);
+  if (!page) co_return fail_with(command, page.code(), *store.client);
   std::vector<std::string_view> keys;
   keys.reserve(page->entries.size());
   for (const ScanEntry& entry : page->entries) {

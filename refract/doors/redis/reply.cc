@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <utility>
 
 namespace refract::doors::redis {
 namespace {
@@ -45,6 +46,13 @@ void Reply::number(int64_t number) {
 void Reply::bulk(std::string_view bytes) {
   count_line('$', bytes.size());
   out_ += bytes;
+  out_ += kEnd;
+}
+
+void Reply::bulk(View value) {
+  if (value.bytes().size() < Replies::kLongBytes) return bulk(value.text());
+  count_line('$', value.bytes().size());
+  replies_.append(std::move(value));
   out_ += kEnd;
 }
 

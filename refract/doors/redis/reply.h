@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Replies of Redis's protocol, RESP2 and RESP3, written behind what a string has already.
+// Replies of Redis's protocol, RESP2 and RESP3, written behind others.
 //
 // Threads: any.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
-#include <string>
 #include <string_view>
+
+#include "refract/doors/redis/replies.h"
 
 namespace refract::doors::redis {
 
@@ -16,7 +17,7 @@ enum class Protocol : uint8_t { kResp2 = 2, kResp3 = 3 };
 class Reply {
  public:
   // `out` outlives this.
-  Reply(std::string& out, Protocol protocol) noexcept : out_(out), protocol_(protocol) {}
+  Reply(Replies& out, Protocol protocol) noexcept : out_(out.text()), replies_(out), protocol_(protocol) {}
 
   void ok() { out_ += "+OK\r\n"; }
   // Without line breaks: simple strings and errors end with one.
@@ -25,10 +26,12 @@ class Reply {
   void error(std::string_view text);
   void number(int64_t number);
   void bulk(std::string_view bytes);
+  // The same, which stays where it is until it is sent, where it is long.
+  void bulk(View value);
   void null();
   void null_array();
-  // A whole reply that was written elsewhere.
-  void raw(std::string_view reply) { out_ += reply; }
+  // In which the rest is written: HELLO's reply is in the protocol that it asks for.
+  void speak(Protocol protocol) noexcept { protocol_ = protocol; }
   // So many replies follow; of a map twice as many.
   void array(size_t count) { count_line('*', count); }
   void map(size_t count);
@@ -41,6 +44,7 @@ class Reply {
   void count_line(char kind, size_t count);
 
   std::string& out_;
+  Replies& replies_;
   Protocol protocol_;
 };
 

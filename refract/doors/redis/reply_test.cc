@@ -13,7 +13,7 @@ namespace {
 
 TEST(Reply, each_protocol_has_its_own_bytes) {
   const auto written = [](Protocol protocol) {
-    std::string out;
+    Replies out;
     Reply reply(out, protocol);
     reply.ok();
     reply.number(INT64_MIN);
@@ -23,7 +23,7 @@ TEST(Reply, each_protocol_has_its_own_bytes) {
     reply.array(0);
     reply.map(2);
     reply.text("t");
-    return out;
+    return out.text();
   };
   const std::string begin = std::string("+OK\r\n:-9223372036854775808\r\n$4\r\na\r\n\0\r\n", 38);
   EXPECT_EQ(written(Protocol::kResp2), begin + "$-1\r\n*-1\r\n*0\r\n*4\r\n$1\r\nt\r\n");
@@ -32,9 +32,9 @@ TEST(Reply, each_protocol_has_its_own_bytes) {
 
 // What a client has sent may stand in an error, and must not be a reply of its own.
 TEST(Reply, an_error_is_one_line_whatever_is_in_it) {
-  std::string out;
+  Replies out;
   Reply(out, Protocol::kResp2).error("ERR unknown command 'a\r\n+OK\r\n'");
-  EXPECT_EQ(out, "-ERR unknown command 'a  +OK  '\r\n");
+  EXPECT_EQ(out.text(), "-ERR unknown command 'a  +OK  '\r\n");
 }
 
 TEST(Commands, are_found_by_their_names_in_any_case) {

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <list>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,16 +15,34 @@ namespace {
 
 using refract::doors::redis::RequestParser;
 
-std::vector<std::string> requests_of(std::string_view bytes, size_t step) {
-  RequestParser parser;
+// Words of more than 8 bytes are long ones where `has_long` says so: what they are does not depend on that.
+std::vector<std::string> requests_of(std::string_view bytes, size_t step, bool has_long) {
+  RequestParser parser(has_long ? 8 : RequestParser::kShortBytesMax);
   std::vector<std::string> requests;
   std::string held;
+  std::list<std::string> long_words;
+  bool is_long = false;
   for (size_t at = 0; at < bytes.size();) {
     const size_t next = std::min(step, bytes.size() - at);
     held += bytes.substr(at, next);
     at += next;
     for (;;) {
+      if (is_long) {
+        std::string& word = long_words.back();
+        const size_t came = std::min(parser.long_bytes() - word.size(), held.size() - parser.taken());
+        word += held.substr(parser.taken(), came);
+        held.erase(parser.taken(), came);
+        if (word.size() < parser.long_bytes()) break;
+        is_long = false;
+        parser.put_long(word);
+      }
       const auto outcome = parser.parse(held);
+      if (outcome == RequestParser::Step::kLong) {
+        if (parser.long_place() > 0 && parser.first_word(held).size() > 8) std::abort();
+        long_words.emplace_back();
+        is_long = true;
+        continue;
+      }
       if (outcome == RequestParser::Step::kBroken) {
         requests.push_back("broken: " + parser.error());
         return requests;
@@ -35,6 +54,7 @@ std::vector<std::string> requests_of(std::string_view bytes, size_t step) {
       requests.push_back(std::move(request));
       if (parser.taken() > held.size()) std::abort();
       held.erase(0, parser.taken());
+      long_words.clear();
     }
   }
   return requests;
@@ -46,6 +66,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
   const std::string_view bytes(reinterpret_cast<const char*>(data) + 1, size - 1);
   const size_t step = 1 + data[0] % 64;
-  if (requests_of(bytes, step) != requests_of(bytes, bytes.size() + 1)) std::abort();
+  const std::vector<std::string> whole = requests_of(bytes, bytes.size() + 1, false);
+  if (requests_of(bytes, step, false) != whole || requests_of(bytes, step, true) != whole) std::abort();
   return 0;
 }

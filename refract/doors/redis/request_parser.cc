@@ -181,6 +181,7 @@ RequestParser::Step RequestParser::take_bulks(std::string_view bytes) {
       if (stage_ != Stage::kBulk) return step;
     }
     if (stage_ == Stage::kBulk) {
+      if (length_ > short_bytes_max_) return Step::kLong;
       if (bytes.size() - at_ < length_) return Step::kMore;
       parts_.push_back({.begin = at_, .bytes = length_});
       at_ += length_;
@@ -219,9 +220,22 @@ RequestParser::Step RequestParser::take_bulk_length(std::string_view bytes) {
 
 RequestParser::Step RequestParser::finish(std::string_view bytes) {
   words_.reserve(parts_.size());
-  for (const Word& part : parts_) words_.push_back(bytes.substr(part.begin, part.bytes));
+  for (const Word& part : parts_) {
+    words_.push_back(part.elsewhere == nullptr ? bytes.substr(part.begin, part.bytes)
+                                               : std::string_view(part.elsewhere, part.bytes));
+  }
   stage_ = Stage::kDone;
   return Step::kRequest;
+}
+
+std::string_view RequestParser::first_word(std::string_view bytes) const noexcept {
+  if (parts_.empty() || parts_.front().elsewhere != nullptr) return {};
+  return bytes.substr(parts_.front().begin, parts_.front().bytes);
+}
+
+void RequestParser::put_long(std::string_view word) {
+  parts_.push_back({.begin = 0, .bytes = word.size(), .elsewhere = word.data()});
+  stage_ = Stage::kBulkEnd;
 }
 
 }  // namespace refract::doors::redis

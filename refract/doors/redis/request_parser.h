@@ -2,8 +2,9 @@
 // Requests of Redis's protocol, taken apart as their bytes come: an array of bulk strings, or a line of words
 // as a person types it into telnet. Limits and sentences are Redis's own.
 //
-// The bytes of a request stay where the caller has received them. What was parsed of a request that is not
-// whole yet is not parsed again, so the work is linear, however the stream is cut.
+// The bytes of a request stay where the caller has received them; those of a long word go to memory of its
+// own. What was parsed of a request that is not whole yet is not parsed again, so the work is linear, however
+// the stream is cut.
 //
 // Threads: one.
 #pragma once
@@ -24,10 +25,16 @@ class RequestParser {
   // Of a connection that has not said who it is.
   static constexpr int64_t kBulksMaxUnproven = 10;
   static constexpr int64_t kBulkBytesMaxUnproven = 16 * 1024;
+  static constexpr size_t kShortBytesMax = 16 * 1024;
+
+  // A word of more than `short_bytes_max` is a long one, which is received by itself.
+  explicit RequestParser(size_t short_bytes_max = kShortBytesMax) noexcept
+      : short_bytes_max_(short_bytes_max) {}
 
   enum class Step : uint8_t {
     kMore,     // The request is not whole.
     kRequest,  // words() are there. May be empty: an empty line, or an array of none.
+    kLong,     // A long word begins at taken(): its bytes leave the stream, and put_long() has them.
     kBroken,   // The stream cannot be understood from here on: error().
   };
 
@@ -35,14 +42,29 @@ class RequestParser {
   // and more behind. Behind kRequest the next call is for the next request, which begins at taken().
   [[nodiscard]] Step parse(std::string_view bytes);
 
-  // REQUIRES: kRequest. In `bytes` of that call; of a line, in the parser.
+  // REQUIRES: kRequest. In `bytes` of that call; of a line, in the parser; of a long word, where it was put.
   [[nodiscard]] const std::vector<std::string_view>& words() const noexcept { return words_; }
   // How many bytes of `bytes` the request had.
   [[nodiscard]] size_t taken() const noexcept { return at_; }
+
+  // REQUIRES: kLong, and `bytes` of that call. How long it is, its place among the words, and the first word,
+  // which may be missing.
+  [[nodiscard]] size_t long_bytes() const noexcept { return length_; }
+  [[nodiscard]] size_t long_place() const noexcept { return parts_.size(); }
+  [[nodiscard]] std::string_view first_word(std::string_view bytes) const noexcept;
+  // REQUIRES: kLong. The word, which stays until the request is over. In what parse() is given next, what
+  // followed it stands behind what stood before it.
+  void put_long(std::string_view word);
+
   [[nodiscard]] const std::string& error() const noexcept { return error_; }
 
   // Whether the connection has proven itself, or need not: larger requests are taken then.
   void set_proven(bool is_proven) noexcept { is_proven_ = is_proven; }
+
+  // Memory of what was parsed.
+  [[nodiscard]] size_t held_bytes() const noexcept {
+    return parts_.capacity() * sizeof(Word) + words_.capacity() * sizeof(words_[0]);
+  }
 
   // Whether nothing of a request was parsed.
   [[nodiscard]] bool is_between() const noexcept { return stage_ == Stage::kBegin; }
@@ -53,6 +75,7 @@ class RequestParser {
   struct Word {
     size_t begin = 0;
     size_t bytes = 0;
+    const char* elsewhere = nullptr;  // A long one.
   };
 
   [[nodiscard]] Step take_begin(std::string_view bytes);
@@ -63,6 +86,7 @@ class RequestParser {
   [[nodiscard]] Step broken(std::string sentence);
   void reset() noexcept;
 
+  const size_t short_bytes_max_;
   Stage stage_ = Stage::kBegin;
   bool is_proven_ = true;
   size_t at_ = 0;      // Parsed so far.

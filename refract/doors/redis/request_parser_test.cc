@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <list>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -26,14 +27,23 @@ std::string array_of(const Words& words) {
 // As a connection does it: what was taken goes, and what comes stands behind the rest.
 class Stream {
  public:
+  explicit Stream(size_t short_bytes_max = RequestParser::kShortBytesMax) : parser(short_bytes_max) {}
+
   // Of the requests that are whole now. An error ends it.
   void take(std::string_view bytes) {
     bytes_ += bytes;
     while (error.empty()) {
+      if (is_long_ && !take_long()) return;
       // Elsewhere each time, as after a buffer has grown.
       const std::string moved = bytes_;
       const Step step = parser.parse(moved);
       if (step == Step::kMore) return;
+      if (step == Step::kLong) {
+        long_places.push_back(parser.long_place());
+        long_words_.emplace_back();
+        is_long_ = true;
+        continue;
+      }
       if (step == Step::kBroken) {
         error = parser.error();
         return;
@@ -46,10 +56,25 @@ class Stream {
 
   RequestParser parser;
   std::vector<Words> requests;
+  std::vector<size_t> long_places;
   std::string error;
 
  private:
+  // True: it is whole.
+  bool take_long() {
+    std::string& word = long_words_.back();
+    const size_t came = std::min(parser.long_bytes() - word.size(), bytes_.size() - parser.taken());
+    word += bytes_.substr(parser.taken(), came);
+    bytes_.erase(parser.taken(), came);
+    if (word.size() < parser.long_bytes()) return false;
+    parser.put_long(word);
+    is_long_ = false;
+    return true;
+  }
+
   std::string bytes_;
+  std::list<std::string> long_words_;
+  bool is_long_ = false;
 };
 
 std::vector<Words> parsed(std::string_view bytes) {
@@ -163,6 +188,19 @@ TEST(RequestParser, what_was_parsed_is_not_parsed_again) {
     ASSERT_EQ(other.parse(std::string_view(bytes).substr(0, i)), Step::kMore);
   EXPECT_EQ(other.parse(bytes), Step::kRequest);
   EXPECT_EQ(other.words().size(), words.size());
+}
+
+// However the stream is cut: inside of the long word, in front of it, behind it.
+TEST(RequestParser, long_words_are_received_by_themselves) {
+  const Words request = {"SET", "key", std::string(100, 'v'), "EX", std::string(17, '9')};
+  const std::string bytes = array_of(request) + array_of({"PING"}) + array_of(request);
+  for (size_t step = 1; step <= bytes.size(); ++step) {
+    Stream stream(16);
+    for (size_t at = 0; at < bytes.size(); at += step) stream.take(std::string_view(bytes).substr(at, step));
+    EXPECT_EQ(stream.requests, (std::vector<Words>{request, {"PING"}, request})) << step;
+    EXPECT_EQ(stream.long_places, (std::vector<size_t>{2, 4, 2, 4})) << step;
+    EXPECT_EQ(stream.left(), 0u) << step;
+  }
 }
 
 }  // namespace

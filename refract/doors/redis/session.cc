@@ -2,6 +2,7 @@
 #include "refract/doors/redis/session.h"
 
 #include <algorithm>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -10,6 +11,12 @@
 
 namespace refract::doors::redis {
 namespace {
+
+// What a connection keeps while it has nothing to say.
+constexpr size_t kKeptBytes = size_t{16} * 1024;
+// What a command that is over keeps for the next one, and how many a thread keeps.
+constexpr size_t kSpareBytes = 1024;
+constexpr size_t kSpareMax = 1024;
 
 // What a browser sends to any port that a page names: nothing of it is to run.
 bool is_of_browser(std::string_view name) noexcept {
@@ -43,30 +50,119 @@ void Session::prove() noexcept {
   parser_.set_proven(true);
 }
 
-size_t Session::take(std::string_view bytes) {
+void Session::take(std::string_view came) {
+  if (!kept_.empty()) {
+    kept_ += came;
+    return take_kept();
+  }
+  const size_t taken = take_requests(came);
+  if (!has_open_word_) {
+    kept_ = came.substr(taken);
+    return;
+  }
+  // What stands behind a long word's place is the word's, and then behind what stood before it.
+  const std::string_view request = came.substr(taken, parser_.taken());
+  std::string_view rest = came.substr(taken + request.size());
+  const std::span<char> room = long_words_.back().room();
+  const std::string_view of_word = rest.substr(0, room.size());
+  std::ranges::copy(of_word, room.begin());
+  rest.remove_prefix(of_word.size());
+  kept_ = request;
+  kept_ += rest;
+  long_room_filled(of_word.size());
+}
+
+void Session::take_kept() {
+  if (kept_.empty() || has_open_word_) return;
+  const size_t taken = take_requests(kept_);
+  kept_.erase(0, taken);
+  if (!has_open_word_) {
+    if (kept_.capacity() > 4 * kept_.size() + kKeptBytes) kept_.shrink_to_fit();
+    return;
+  }
+  const std::span<char> room = long_words_.back().room();
+  const std::string_view of_word = std::string_view(kept_).substr(parser_.taken(), room.size());
+  std::ranges::copy(of_word, room.begin());
+  kept_.erase(parser_.taken(), of_word.size());
+  long_room_filled(of_word.size());
+}
+
+std::span<char> Session::long_room() const noexcept {
+  return has_open_word_ ? long_words_.back().room() : std::span<char>();
+}
+
+void Session::long_room_filled(size_t bytes) {
+  LongWord& word = long_words_.back();
+  word.filled(bytes);
+  if (!word.room().empty()) return;
+  has_open_word_ = false;
+  parser_.put_long(word.text());
+  take_kept();
+}
+
+// The value of a SET goes into the store from where it is received. What a client announces and never sends
+// may not fill the machine, or hold up others while its memory is made: of larger and of many ones the memory
+// comes with the bytes. Each is counted as much, since it has a descriptor, too.
+void Session::begin_long_word(std::string_view request) {
+  constexpr size_t kReservedMin = size_t{64} * 1024;
+  constexpr size_t kReservedMax = size_t{4} << 20;
+  constexpr size_t kReservedCost = size_t{1} << 20;
+  constexpr size_t kReservedMaxOfAll = size_t{256} << 20;
+  const size_t bytes = parser_.long_bytes();
+  has_open_word_ = true;
+  const bool is_value = parser_.long_place() == 2 && is(parser_.first_word(request), "set");
+  const size_t cost = std::max(bytes, kReservedCost);
+  if (is_value && store_.client != nullptr && bytes >= kReservedMin && bytes <= kReservedMax &&
+      store_.reserved_bytes + cost <= kReservedMaxOfAll) {
+    Result<Reservation> reservation = store_.client->reserve(bytes);
+    if (reservation) {
+      long_words_.emplace_back(std::move(*reservation), store_.reserved_bytes, cost);
+      return;
+    }
+  }
+  long_words_.emplace_back(bytes);
+}
+
+// Returns how many bytes those that are whole had. Stops where a long word begins, too.
+size_t Session::take_requests(std::string_view bytes) {
   size_t taken = 0;
+  uint64_t count = 0;
   while (takes_requests() && !is_full()) {
     const RequestParser::Step step = parser_.parse(bytes.substr(taken));
     if (step == RequestParser::Step::kMore) break;
+    if (step == RequestParser::Step::kLong) {
+      begin_long_word(bytes.substr(taken));
+      break;
+    }
     if (step == RequestParser::Step::kBroken) {
       refuse("ERR " + parser_.error());
       end();
       break;
     }
     if (!parser_.words().empty()) take_request(parser_.words());
+    ++count;
+    long_words_.clear();
     taken += parser_.taken();
   }
+  if (count > 0) store_.counts.commands.fetch_add(count, std::memory_order_relaxed);
   return taken;
 }
 
 void Session::take_request(const std::vector<std::string_view>& words) {
-  store_.counts.commands.fetch_add(1, std::memory_order_relaxed);
-  const Row* const row = row_of(words.front());
+  // Mostly it is the same as the last one.
+  if (store_.last_row == nullptr || words.front() != store_.last_name) {
+    store_.last_row = row_of(words.front());
+    store_.last_name = store_.last_row == nullptr ? std::string_view() : words.front();
+  }
+  const Row* const row = store_.last_row;
   if (row == nullptr && is_of_browser(words.front())) return end();
   if (row == nullptr) return refuse(unknown_command(words));
   if (!has_arity(*row, words.size())) return refuse(wrong_arity(row->name));
   if (!has_proven_ && !row->is_open) return refuse("NOAUTH Authentication required.");
-  if (pending_.empty() && row->at_once != nullptr) {
+  if (store_.client == nullptr && !runs_while_loading(*row) && store_.loading.is_so()) {
+    return refuse("LOADING Redis is loading the dataset in memory");
+  }
+  if (pending_.empty() && row->at_once != nullptr && has_node_for(*row)) {
     Call call{.store = store_, .session = *this, .words = words, .reply = {output_, protocol_}};
     if (row->at_once(call)) return;
   }
@@ -76,33 +172,19 @@ void Session::take_request(const std::vector<std::string_view>& words) {
 // In its place among the others.
 void Session::refuse(std::string_view why) {
   if (pending_.empty()) return Reply(output_, protocol_).error(why);
-  pending_.push_back(std::make_unique<Pending>());
-  Pending& command = *pending_.back();
-  command.protocol = protocol_;
+  Pending& command = add_pending();
   command.has_begun = command.is_over = true;
   command.reply().error(why);
-  pending_bytes_ += command.answer.size();
+  pending_bytes_ += command.answer.bytes();
   go_on();
 }
 
 void Session::line_up(const Row& row, const std::vector<std::string_view>& words) {
-  auto command = std::make_unique<Pending>();
-  command->row = &row;
-  command->session = this;
-  command->protocol = protocol_;
-  size_t bytes = 0;
-  for (const std::string_view word : words) bytes += word.size();
-  command->bytes.reserve(bytes);
-  command->words.reserve(words.size());
-  for (const std::string_view word : words) {
-    const size_t begin = command->bytes.size();
-    command->bytes += word;
-    command->words.emplace_back(command->bytes.data() + begin, word.size());
-  }
-  command->kind = row.kind_of == nullptr ? row.kind : row.kind_of(command->words);
-  pending_bytes_ += bytes;
-  Pending& last = *command;
-  pending_.push_back(std::move(command));
+  Pending& last = add_pending();
+  last.row = &row;
+  last.take(words, std::move(long_words_));
+  last.kind = row.kind_of == nullptr ? row.kind : row.kind_of(last.words);
+  pending_bytes_ += last.words_bytes;
   // What concerns the connection alone counts for all that follows.
   if (row.kind == Kind::kLocal) {
     Call call{.store = store_, .session = *this, .words = last.words, .reply = last.reply()};
@@ -112,12 +194,79 @@ void Session::line_up(const Row& row, const std::vector<std::string_view>& words
   go_on();
 }
 
+void DropPending::operator()(Pending* command) const noexcept {
+  delete command;
+}
+
+Pending& Session::add_pending() {
+  if (store_.spare.empty()) store_.spare.push_back(OwnPending(new Pending));
+  pending_.push_back(std::move(store_.spare.back()));
+  store_.spare.pop_back();
+  Pending& last = *pending_.back();
+  last.session = this;
+  last.protocol = protocol_;
+  return last;
+}
+
+void Pending::drop_words() {
+  words.clear();
+  bytes.clear();
+  long_words.clear();
+  if (bytes.capacity() > kSpareBytes) bytes.shrink_to_fit();
+  if (words.capacity() > kSpareBytes / sizeof(words[0])) words.shrink_to_fit();
+}
+
+void Pending::reset() {
+  drop_words();
+  row = nullptr;
+  words_bytes = 0;
+  if (answer.own_bytes() > kSpareBytes) answer = {};
+  has_begun = is_over = breaks = false;
+}
+
+// Long words stay where they are, in their order among the others.
+void Pending::take(const std::vector<std::string_view>& taken, std::vector<LongWord> long_ones) {
+  long_words = std::move(long_ones);
+  auto next = long_words.begin();
+  const auto is_long = [&](std::string_view word) {
+    return next != long_words.end() && word.data() == next->text().data();
+  };
+  size_t short_bytes = 0;
+  words_bytes = sizeof(Pending) + taken.size() * sizeof(taken[0]);
+  for (const std::string_view word : taken) {
+    words_bytes += word.size();
+    if (is_long(word)) {
+      ++next;
+    } else {
+      short_bytes += word.size();
+    }
+  }
+  bytes.reserve(short_bytes);
+  words.reserve(taken.size());
+  next = long_words.begin();
+  for (const std::string_view word : taken) {
+    if (is_long(word)) {
+      words.push_back(word);
+      ++next;
+      continue;
+    }
+    const size_t begin = bytes.size();
+    bytes += word;
+    words.emplace_back(bytes.data() + begin, word.size());
+  }
+}
+
+// What needs the node waits until there is one.
+bool Session::has_node_for(const Row& row) const noexcept {
+  return store_.client != nullptr || row.kind == Kind::kLocal || runs_while_loading(row);
+}
+
 // In their order: none begins before those in front of it.
 bool Session::may_begin(const Pending& command) const {
-  if (alls_ > 0 || reads_ > 0) return false;
+  if (alls_ > 0 || reads_ > 0 || !has_node_for(*command.row)) return false;
   const bool has_writes = gathered_ > 0 || !lone_keys_.empty();
-  if (command.kind == Kind::kAll) return !has_writes;
-  if (command.kind == Kind::kRead) return !has_writes && output_.size() < kUnsentMax;
+  // What replies may be long waits for room.
+  if (command.kind != Kind::kWrite) return !has_writes && output_.bytes() < kUnsentMax && !is_stalled_;
   // Of one key the later one may not overtake the earlier, whichever way they take.
   if (lone_keys_.contains(command.words[1])) return false;
   return is_to_gather(command) || (gathered_ == 0 && lone_keys_.size() < kLoneWritesMax);
@@ -160,10 +309,9 @@ void Session::begin(Pending& command) {
 // Of one that has begun. Its words are not needed any more.
 void Session::is_over(Pending& command) {
   command.is_over = true;
-  pending_bytes_ += command.answer.size();
-  pending_bytes_ -= command.bytes.size();
-  command.words = {};
-  command.bytes = {};
+  pending_bytes_ += command.answer.bytes();
+  pending_bytes_ -= command.words_bytes;
+  command.drop_words();
 }
 
 runtime::Task<> Session::run(Session& session, Pending& command) {
@@ -178,7 +326,7 @@ runtime::Task<> Session::run(Session& session, Pending& command) {
 }
 
 void Session::tell() noexcept {
-  if (has_left_ || !output_.empty() || is_ending_) listener_.has_replies();
+  if (has_left_ || !output_.is_empty() || is_ending_) listener_.has_replies();
 }
 
 void Session::end_gathered(std::span<Pending* const> commands) {
@@ -206,12 +354,30 @@ void Session::give_replies() {
   while (!pending_.empty() && pending_.front()->is_over) {
     // No reply may stand where another one is missing.
     if (pending_.front()->breaks) return leave();
-    const std::string& answer = pending_.front()->answer;
-    if (!has_left_) output_ += answer;
-    pending_bytes_ -= answer.size();
+    // What is given leaves nothing in it.
+    Replies& answer = pending_.front()->answer;
+    pending_bytes_ -= answer.bytes();
+    if (has_left_) answer = Replies();
+    output_.append(answer);
+    if (store_.spare.size() < kSpareMax) {
+      pending_.front()->reset();
+      store_.spare.push_back(std::move(pending_.front()));
+    }
     pending_.pop_front();
     first_waiting_ -= first_waiting_ > 0 ? 1 : 0;
   }
+}
+
+void Session::copy_pinned() {
+  if (output_.pinned() == 0) return;
+  output_.copy_pinned();
+  is_stalled_ = true;
+}
+
+size_t Session::held_bytes() const noexcept {
+  size_t bytes = kept_.capacity() + pending_bytes_ + output_.own_bytes() + parser_.held_bytes();
+  for (const LongWord& word : long_words_) bytes += word.held_bytes();
+  return bytes;
 }
 
 void Session::leave() noexcept {

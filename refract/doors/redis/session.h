@@ -16,6 +16,8 @@
 #include <vector>
 
 #include "refract/doors/redis/commands.h"
+#include "refract/doors/redis/long_word.h"
+#include "refract/doors/redis/replies.h"
 #include "refract/doors/redis/reply.h"
 #include "refract/doors/redis/request_parser.h"
 #include "refract/runtime/task.h"
@@ -28,14 +30,28 @@ struct Pending {
   Kind kind = Kind::kLocal;
   Session* session = nullptr;
   Protocol protocol = Protocol::kResp2;
-  std::string bytes = {};                    // Of all words.
-  std::vector<std::string_view> words = {};  // In `bytes`.
-  std::string answer = {};
+  std::string bytes = {};  // Of all words that are not long.
+  std::vector<LongWord> long_words = {};
+  std::vector<std::string_view> words = {};  // In these.
+  size_t words_bytes = 0;                    // Memory of all of them, and of this.
+  Replies answer = {};
   bool has_begun = false;
   bool is_over = false;
   bool breaks = false;  // What became of it is not known, so the connection ends instead of a reply.
 
   [[nodiscard]] Reply reply() noexcept { return {answer, protocol}; }
+  void take(const std::vector<std::string_view>& taken, std::vector<LongWord> long_ones);
+  // Its words are not needed any more.
+  void drop_words();
+  // As a new one, but for memory that it has.
+  void reset();
+  // The memory that a word lies in, if the node's server reads it there. Null: it does not.
+  [[nodiscard]] const Reservation* reserved(size_t place) const noexcept {
+    for (const LongWord& word : long_words) {
+      if (word.text().data() == words[place].data()) return word.reservation();
+    }
+    return nullptr;
+  }
 };
 
 class Session {
@@ -47,6 +63,8 @@ class Session {
   static constexpr size_t kUnsentMax = size_t{8} << 20;
   // Of one that has not proven itself: then it ends.
   static constexpr size_t kUnsentMaxUnproven = 4096;
+  // The same of its requests: AUTH and HELLO need less.
+  static constexpr size_t kHeldMaxUnproven = size_t{64} * 1024;
 
   // Told when replies are there that were not before, inside of a poll.
   class Listener {
@@ -64,17 +82,31 @@ class Session {
   // REQUIRES: is_idle().
   ~Session();
 
-  // Takes the requests that `bytes` begins with, and returns how many bytes they had. The rest comes again,
-  // with more behind it: as RequestParser::parse() has it.
-  [[nodiscard]] size_t take(std::string_view bytes);
-  // Replies that are ready, to be sent and erased from the front.
-  [[nodiscard]] std::string& output() noexcept { return output_; }
+  // `came` was received behind all before. What is no whole request, or has no turn yet, is kept.
+  void take(std::string_view came);
+  // What was kept and has its turn now.
+  void take_kept();
+  // Where what comes next is to be received: a long word's memory. Empty: anywhere, for take().
+  [[nodiscard]] std::span<char> long_room() const noexcept;
+  // So many bytes of it were.
+  void long_room_filled(size_t bytes);
+
+  // Replies that are ready to be sent.
+  [[nodiscard]] Replies& output() noexcept { return output_; }
+  // They wait for a client that does not read: what they hold of the node's memory is copied, and no further
+  // request is taken until they are sent.
+  void copy_pinned();
   // What was there is taken up again once some of it is over, or sent.
   [[nodiscard]] bool is_full() const noexcept {
-    return pending_.size() >= kPendingMax || output_.size() + pending_bytes_ >= kUnsentMax;
+    return pending_.size() >= kPendingMax || output_.bytes() + pending_bytes_ >= kUnsentMax || is_stalled_;
   }
+  // Memory of its requests and replies.
+  [[nodiscard]] size_t held_bytes() const noexcept;
+  // There is a node now: what has waited for one begins.
+  void node_has_come() { go_on(); }
   // Some of output() has been sent: what has waited for that begins.
   void output_was_sent() {
+    is_stalled_ = is_stalled_ && !output_.is_empty();
     if (first_waiting_ < pending_.size()) go_on();
   }
   // The connection ends once output() is sent: the client has asked for it, or cannot be understood.
@@ -103,31 +135,39 @@ class Session {
   [[nodiscard]] const std::string& local() const noexcept { return local_; }
 
  private:
+  [[nodiscard]] size_t take_requests(std::string_view bytes);
+  void begin_long_word(std::string_view request);
   void take_request(const std::vector<std::string_view>& words);
   void refuse(std::string_view why);
   void line_up(const Row& row, const std::vector<std::string_view>& words);
   void go_on();
   void tell() noexcept;
+  [[nodiscard]] bool has_node_for(const Row& row) const noexcept;
   [[nodiscard]] bool may_begin(const Pending& command) const;
   void begin(Pending& command);
   void is_over(Pending& command);
+  [[nodiscard]] Pending& add_pending();
   [[nodiscard]] static runtime::Task<> run(Session& session, Pending& command);
   void give_replies();
 
   Store& store_;
   Listener& listener_;
   RequestParser parser_;
-  std::deque<std::unique_ptr<Pending>> pending_;  // In the order in which they came.
-  size_t first_waiting_ = 0;                      // In `pending_`: those before have begun.
-  size_t pending_bytes_ = 0;                      // Of their words, and of replies that are not in output_.
-  size_t begun_ = 0;                              // Under way.
+  std::string kept_;                  // The beginning of a request that is not whole, or has no turn yet.
+  std::vector<LongWord> long_words_;  // Of that request.
+  bool has_open_word_ = false;        // The last of them is not whole.
+  std::deque<OwnPending> pending_;    // In the order in which they came.
+  size_t first_waiting_ = 0;          // In `pending_`: those before have begun.
+  size_t pending_bytes_ = 0;          // Of their words, and of replies that are not in output_.
+  size_t begun_ = 0;                  // Under way.
   // Of these:
   size_t reads_ = 0;
   size_t alls_ = 0;
   size_t gathered_ = 0;
   std::unordered_set<std::string_view> lone_keys_;  // Of writes that go by themselves.
   size_t gathered_under_way_ = 0;
-  std::string output_;
+  Replies output_;
+  bool is_stalled_ = false;
   Protocol protocol_ = Protocol::kResp2;
   bool has_proven_;
   bool is_ending_ = false;

@@ -14,6 +14,10 @@ bool is(std::string_view word, std::string_view in_lower_letters) noexcept {
 }
 
 std::optional<int64_t> integer_of(std::string_view word) noexcept {
+  // Lengths and counts are mostly of one or two digits.
+  const auto digit_at = [word](size_t i) { return static_cast<unsigned>(word[i]) - '0'; };
+  if (word.size() == 1 && digit_at(0) <= 9) return digit_at(0);
+  if (word.size() == 2 && digit_at(0) - 1 <= 8 && digit_at(1) <= 9) return 10 * digit_at(0) + digit_at(1);
   int64_t number = 0;
   const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), number);
   if (word.empty() || error != std::errc() || end != word.data() + word.size()) return std::nullopt;

@@ -16,7 +16,27 @@ constexpr std::chrono::seconds kPatience{30};
 // What is on its way arrives within so many turns; used where the claim is that nothing comes.
 constexpr size_t kQuietTurns = 300;
 
+// In the place of one that has been destroyed.
+class GoneChannel final : public Channel {
+ public:
+  [[nodiscard]] size_t post(std::span<const Request>) noexcept override { return 0; }
+  [[nodiscard]] size_t room() const noexcept override { return 0; }
+  [[nodiscard]] const Capabilities& capabilities() const noexcept override { return capabilities_; }
+  void close() noexcept override {}
+
+ private:
+  Capabilities capabilities_{.depth = 1, .message_bytes_max = 64};
+};
+
 }  // namespace
+
+Channel& End::operator*() const {
+  if (side_ != nullptr && side_->is_alive(channel_, life_)) return *channel_;
+  static GoneChannel gone;
+  if (side_ == nullptr) ADD_FAILURE() << "there is no channel";
+  if (side_ != nullptr) side_->misses_a_channel();
+  return gone;
+}
 
 void Fixture::FreeAligned::operator()(std::byte* memory) const noexcept {
   ::operator delete[](memory, std::align_val_t{kPageBytes});
@@ -33,13 +53,16 @@ size_t Side::poll(size_t span) {
   EXPECT_LE(count, span);
   for (const Completion& completion : std::span(buffer_).first(count)) {
     EXPECT_NE(completion.channel, nullptr);
+    note(completion);
     if (completion.op == Op::kReceive) {
       EXPECT_EQ(reinterpret_cast<uintptr_t>(completion.bytes.data()) % 8, 0u)
           << "a message is 8-byte aligned";
       EXPECT_EQ(completion.code, Code::kOk);
     }
     const Event* const closed = find(Op::kClosed, completion.channel);
-    const bool was_closed = closed != nullptr && closed->completion.value == 0;
+    // A channel that opens may have the address of one that has ended.
+    const bool was_closed =
+        closed != nullptr && closed->completion.value == 0 && completion.op != Op::kOpened;
     EXPECT_FALSE(was_closed) << "nothing comes after the last kClosed";
     if (closed != nullptr && !was_closed) {
       EXPECT_TRUE(completion.op == Op::kOpened || completion.op == Op::kClosed ||
@@ -59,6 +82,36 @@ size_t Side::poll(size_t span) {
   }
   domain_->flush();
   return count;
+}
+
+void Side::note(const Completion& completion) {
+  Channel* const channel = completion.channel;
+  const auto found = std::ranges::find(living_, channel, &Living::channel);
+  const bool is_alive = found != living_.end();
+  if (completion.op == Op::kClosed && completion.value == 0 && is_alive) living_.erase(found);
+  if (completion.op == Op::kOpened && completion.code == Code::kOk && !is_alive) {
+    living_.push_back({.channel = channel, .life = ++opened_});
+  }
+}
+
+End Side::newest() noexcept {
+  if (living_.empty() || living_.back().life != opened_) return {};
+  return {*this, *living_.back().channel, opened_};
+}
+
+End Side::end_of(const Channel* channel) noexcept {
+  const auto found = std::ranges::find(living_, channel, &Living::channel);
+  return found == living_.end() ? End() : End(*this, *found->channel, found->life);
+}
+
+bool Side::is_alive(const Channel* channel, uint64_t life) const noexcept {
+  const auto found = std::ranges::find(living_, life, &Living::life);
+  return found != living_.end() && found->channel == channel;
+}
+
+void Side::misses_a_channel() {
+  if (std::exchange(has_missed_a_channel_, true)) return;
+  ADD_FAILURE() << "a channel has ended that the test needs: no test closed it, so its path was lost";
 }
 
 void Side::came_back(const Channel* channel) {
@@ -121,35 +174,39 @@ void ChannelConformance::turn() {
 
 bool ChannelConformance::settle(const std::function<bool()>& done) {
   const auto give_up = std::chrono::steady_clock::now() + kPatience;
-  while (!done()) {
+  while (true) {
+    const bool is_done = done();
+    if (has_missed_a_channel()) return false;
+    if (is_done) return true;
     if (std::chrono::steady_clock::now() > give_up) return false;
     turn();
   }
-  return true;
 }
 
 void ChannelConformance::quiet() {
-  for (size_t i = 0; i < kQuietTurns; ++i) turn();
+  for (size_t i = 0; i < kQuietTurns && !has_missed_a_channel(); ++i) turn();
 }
 
 ChannelConformance::Pair ChannelConformance::open() {
-  const size_t accepted_before = server_->count(Op::kOpened);
+  const uint64_t accepted_before = server_->opened();
   const Reported<Channel*> channel = fixture_->connect();
   if (!channel) {
     ADD_FAILURE() << channel.error().to_string();
     return {};
   }
-  const bool opened = settle([&] {
-    return client_->find(Op::kOpened, *channel) != nullptr && server_->count(Op::kOpened) > accepted_before;
+  const Event* opened = nullptr;
+  (void)settle([&] {
+    opened = client_->find(Op::kOpened, *channel);
+    const bool has_failed = opened != nullptr && opened->completion.code != Code::kOk;
+    return has_failed || (opened != nullptr && server_->opened() > accepted_before);
   });
-  if (!opened || client_->find(Op::kOpened, *channel)->completion.code != Code::kOk) {
-    ADD_FAILURE() << "the channel did not open at both ends";
+  const Pair pair = {client_->end_of(*channel), server_->newest()};
+  if (pair.client == nullptr || pair.server == nullptr || server_->opened() == accepted_before) {
+    ADD_FAILURE() << "the channel did not open at both ends" << (opened == nullptr ? "" : ": ")
+                  << (opened == nullptr ? "" : text(opened->completion.code));
     return {};
   }
-  const auto accepted = std::find_if(server_->events().rbegin(), server_->events().rend(),
-                                     [](const Event& event) { return event.completion.op == Op::kOpened; });
-  EXPECT_EQ(accepted->completion.code, Code::kOk);
-  return {*channel, accepted->completion.channel};
+  return pair;
 }
 
 void ChannelConformance::serve(Rights rights) {
@@ -162,22 +219,22 @@ void ChannelConformance::serve(Rights rights) {
   key_ = *key;
 }
 
-bool ChannelConformance::post(Channel& channel, std::span<const Request> requests) {
+bool ChannelConformance::post(const End& channel, std::span<const Request> requests) {
   return settle([&] {
-    const size_t taken = channel.post(requests);
+    const size_t taken = channel->post(requests);
     EXPECT_LE(taken, requests.size());
     requests = requests.subspan(taken);
     return requests.empty();
   });
 }
 
-void ChannelConformance::await_return(const Channel& channel) {
+void ChannelConformance::await_return(const End& channel) {
   quiet();
-  EXPECT_TRUE(settle([&] { return client_->find(Op::kClosed, &channel) == nullptr; }))
+  EXPECT_TRUE(settle([&] { return client_->find(Op::kClosed, channel) == nullptr; }))
       << "the channel stayed away";
 }
 
-Event ChannelConformance::perform(Channel& channel, Request request) {
+Event ChannelConformance::perform(const End& channel, Request request) {
   request.token = next_token_++;
   if (!post(channel, {&request, 1})) {
     ADD_FAILURE() << "the channel never had room";
@@ -189,7 +246,7 @@ Event ChannelConformance::perform(Channel& channel, Request request) {
   }
   Event event = *client_->find(request.token);
   EXPECT_EQ(event.completion.op, request.op);
-  EXPECT_EQ(event.completion.channel, &channel);
+  EXPECT_EQ(event.completion.channel, channel);
   return event;
 }
 

@@ -39,7 +39,7 @@ TEST_P(ChannelConformance, read_returns_the_bytes_of_the_region) {
     const size_t offset = bytes == kRegionBytes ? 0 : 24;
     std::vector<std::byte> local(bytes);
     const Event event =
-        perform(*pair.client, {.local = local_of(local), .remote = at(offset), .op = Op::kRead});
+        perform(pair.client, {.local = local_of(local), .remote = at(offset), .op = Op::kRead});
     EXPECT_EQ(event.completion.code, Code::kOk) << bytes;
     EXPECT_TRUE(std::equal(local.begin(), local.end(), region_.begin() + static_cast<ptrdiff_t>(offset)))
         << bytes;
@@ -54,11 +54,11 @@ TEST_P(ChannelConformance, write_changes_these_bytes_and_no_others) {
   for (const size_t bytes : {size_t{1}, size_t{8}, size_t{4096}, kRegionBytes - 3}) {
     std::vector<std::byte> local = random_bytes(bytes, bytes);
     std::memcpy(expected.data() + 3, local.data(), bytes);
-    const Event event = perform(*pair.client, {.local = local_of(local), .remote = at(3), .op = Op::kWrite});
+    const Event event = perform(pair.client, {.local = local_of(local), .remote = at(3), .op = Op::kWrite});
     EXPECT_EQ(event.completion.code, Code::kOk) << bytes;
     // The completion may come before the bytes can be seen; what follows on the channel comes after them.
     std::vector<std::byte> back(bytes);
-    (void)perform(*pair.client, {.local = local_of(back), .remote = at(3), .op = Op::kRead});
+    (void)perform(pair.client, {.local = local_of(back), .remote = at(3), .op = Op::kRead});
     EXPECT_TRUE(back == local) << bytes;
     EXPECT_TRUE(region_copy() == expected) << bytes;
   }
@@ -70,10 +70,10 @@ TEST_P(ChannelConformance, compare_swap_returns_the_old_value_and_swaps_only_a_m
   ASSERT_NE(pair.client, nullptr);
   const uint64_t before = word_of(region_, 64);
   Event event =
-      perform(*pair.client, {.remote = at(64), .compare = before, .operand = 5, .op = Op::kCompareSwap});
+      perform(pair.client, {.remote = at(64), .compare = before, .operand = 5, .op = Op::kCompareSwap});
   EXPECT_EQ(event.completion.code, Code::kOk);
   EXPECT_EQ(event.completion.value, before);
-  event = perform(*pair.client, {.remote = at(64), .compare = before, .operand = 6, .op = Op::kCompareSwap});
+  event = perform(pair.client, {.remote = at(64), .compare = before, .operand = 6, .op = Op::kCompareSwap});
   EXPECT_EQ(event.completion.code, Code::kOk);
   EXPECT_EQ(event.completion.value, 5u) << "a failed comparison returns what the word holds";
   EXPECT_EQ(word_of(region_, 64), 5u);
@@ -87,9 +87,9 @@ TEST_P(ChannelConformance, fetch_adds_of_two_channels_all_count) {
   const uint64_t before = word_of(region_, 128);
   constexpr uint64_t kRounds = 500;
   for (uint64_t i = 0; i < kRounds; ++i) {
-    for (Channel* channel : {one.client, two.client}) {
+    for (const End& channel : {one.client, two.client}) {
       const Request request = {.token = next_token_++, .remote = at(128), .operand = 3, .op = Op::kFetchAdd};
-      ASSERT_TRUE(post(*channel, {&request, 1}));
+      ASSERT_TRUE(post(channel, {&request, 1}));
     }
   }
   ASSERT_TRUE(settle([&] { return client_->count(Op::kFetchAdd) == 2 * kRounds; }));
@@ -135,14 +135,14 @@ TEST_P(ChannelConformance, what_the_key_bounds_or_rights_do_not_cover_is_refused
       if (is_atomic && (item.bytes != 8 || item.remote.address.offset() % 8 != 0)) continue;
       Request request = {.remote = item.remote, .operand = 1, .op = op};
       if (!is_atomic) request.local = local_of(local);
-      EXPECT_EQ(perform(*pair.client, request).completion.code, Code::kAccessDenied)
+      EXPECT_EQ(perform(pair.client, request).completion.code, Code::kAccessDenied)
           << item.what << " op " << int{static_cast<uint8_t>(op)};
     }
     EXPECT_TRUE(local == untouched) << item.what;
     EXPECT_TRUE(region_copy() == before) << item.what;
   }
   std::vector<std::byte> local(8);
-  const Event event = perform(*pair.client, {.local = local_of(local), .remote = at(last), .op = Op::kRead});
+  const Event event = perform(pair.client, {.local = local_of(local), .remote = at(last), .op = Op::kRead});
   EXPECT_EQ(event.completion.code, Code::kOk) << "the channel stays open";
 }
 
@@ -164,18 +164,18 @@ TEST_P(ChannelConformance, a_region_may_begin_inside_of_a_page) {
     return RemoteSpan{RemotePointer::at(kRegion + 1, offset), *key};
   };
   std::vector<std::byte> local(kBytes);
-  Event event = perform(*pair.client, {.local = local_of(local), .remote = inside(kFirst), .op = Op::kRead});
+  Event event = perform(pair.client, {.local = local_of(local), .remote = inside(kFirst), .op = Op::kRead});
   EXPECT_EQ(event.completion.code, Code::kOk);
   EXPECT_TRUE(std::ranges::equal(local, std::span(expected).subspan(kFirst, kBytes)));
   local = random_bytes(100, 1);
-  event = perform(*pair.client,
+  event = perform(pair.client,
                   {.local = local_of(local), .remote = inside(kFirst + kBytes - 100), .op = Op::kWrite});
   EXPECT_EQ(event.completion.code, Code::kOk);
   std::ranges::copy(local, expected.begin() + kFirst + kBytes - 100);
-  event = perform(*pair.client,
+  event = perform(pair.client,
                   {.local = local_of(local), .remote = inside(kFirst + kBytes - 99), .op = Op::kWrite});
   EXPECT_EQ(event.completion.code, Code::kAccessDenied);
-  event = perform(*pair.client, {.local = local_of(local), .remote = at(0), .op = Op::kRead});
+  event = perform(pair.client, {.local = local_of(local), .remote = at(0), .op = Op::kRead});
   EXPECT_EQ(event.completion.code, Code::kOk) << "the other one is served as before";
   EXPECT_TRUE(region_copy() == expected);
   (void)fixture_->server().revoke_region(kRegion + 1);
@@ -191,7 +191,7 @@ TEST_P(ChannelConformance, offset_plus_length_that_overflows_is_refused) {
   for (const uint64_t bytes : {~uint64_t{0}, ~uint64_t{0} - 7, uint64_t{1} << 63}) {
     for (const Op op : {Op::kRead, Op::kWrite}) {
       const Event event =
-          perform(*pair.client, {.local = {&byte, static_cast<size_t>(bytes)}, .remote = at(8), .op = op});
+          perform(pair.client, {.local = {&byte, static_cast<size_t>(bytes)}, .remote = at(8), .op = op});
       EXPECT_EQ(event.completion.code, Code::kAccessDenied) << bytes;
     }
   }
@@ -209,7 +209,7 @@ TEST_P(ChannelConformance, a_missing_right_is_refused_without_effect) {
       std::fill(local.begin(), local.end(), std::byte{0x5a});
       Request request = {.remote = at(16), .compare = word_of(region_, 16), .operand = 1, .op = op};
       if (op == Op::kRead || op == Op::kWrite) request.local = local_of(local);
-      return perform(*pair.client, request).completion.code;
+      return perform(pair.client, request).completion.code;
     };
     const std::vector<std::byte> before = region_copy();
     EXPECT_EQ(code_of(Op::kRead), rights.read ? Code::kOk : Code::kAccessDenied) << mask;
@@ -230,7 +230,7 @@ TEST_P(ChannelConformance, a_misaligned_atomic_is_an_invalid_argument) {
   const std::vector<std::byte> before = region_copy();
   for (const uint64_t offset : {1u, 4u, 7u, 63u}) {
     for (const Op op : {Op::kCompareSwap, Op::kFetchAdd}) {
-      const Event event = perform(*pair.client, {.remote = at(offset), .operand = 1, .op = op});
+      const Event event = perform(pair.client, {.remote = at(offset), .operand = 1, .op = op});
       EXPECT_EQ(event.completion.code, Code::kInvalidArgument) << offset;
     }
   }
@@ -244,17 +244,17 @@ TEST_P(ChannelConformance, a_revoked_region_is_gone_and_its_successor_has_anothe
   const RemoteKey old_key = key_;
   std::vector<std::byte> local(8, std::byte{0x11});
   const Request read = {.local = local_of(local), .remote = at(0), .op = Op::kRead};
-  EXPECT_EQ(perform(*pair.client, read).completion.code, Code::kOk);
+  EXPECT_EQ(perform(pair.client, read).completion.code, Code::kOk);
   fixture_->server().revoke_region(kRegion);
-  EXPECT_EQ(perform(*pair.client, read).completion.code, Code::kAccessDenied);
-  await_return(*pair.client);
+  EXPECT_EQ(perform(pair.client, read).completion.code, Code::kAccessDenied);
+  await_return(pair.client);
   serve(kAll);
   EXPECT_NE(key_, old_key);
-  EXPECT_EQ(perform(*pair.client, read).completion.code, Code::kAccessDenied) << "the old key stays refused";
-  await_return(*pair.client);
+  EXPECT_EQ(perform(pair.client, read).completion.code, Code::kAccessDenied) << "the old key stays refused";
+  await_return(pair.client);
   Request with_new_key = read;
   with_new_key.remote = at(0);
-  EXPECT_EQ(perform(*pair.client, with_new_key).completion.code, Code::kOk);
+  EXPECT_EQ(perform(pair.client, with_new_key).completion.code, Code::kOk);
 }
 
 TEST_P(ChannelConformance, whoever_revokes_a_region_learns_how_much_was_written_into_it) {
@@ -264,15 +264,15 @@ TEST_P(ChannelConformance, whoever_revokes_a_region_learns_how_much_was_written_
   if (!pair.client->capabilities().counts_written_bytes) GTEST_SKIP() << "a device writes and does not say";
   std::vector<std::byte> local(100, std::byte{0x33});
   Request write = {.local = local_of(local), .remote = at(0), .op = Op::kWrite};
-  EXPECT_EQ(perform(*pair.client, write).completion.code, Code::kOk);
+  EXPECT_EQ(perform(pair.client, write).completion.code, Code::kOk);
   write.local.bytes = 40;
   write.remote = at(64);
-  EXPECT_EQ(perform(*pair.client, write).completion.code, Code::kOk);
+  EXPECT_EQ(perform(pair.client, write).completion.code, Code::kOk);
   Request read = write;
   read.op = Op::kRead;
-  EXPECT_EQ(perform(*pair.client, read).completion.code, Code::kOk);
+  EXPECT_EQ(perform(pair.client, read).completion.code, Code::kOk);
   write.remote.key.bits ^= 1;
-  EXPECT_EQ(perform(*pair.client, write).completion.code, Code::kAccessDenied);
+  EXPECT_EQ(perform(pair.client, write).completion.code, Code::kAccessDenied);
   EXPECT_EQ(fixture_->server().revoke_region(kRegion), 140u);
   EXPECT_EQ(fixture_->server().revoke_region(kRegion), 0u) << "it is gone";
   serve(kAll);
@@ -286,8 +286,8 @@ TEST_P(ChannelConformance, a_refusal_without_token_is_reported_and_a_success_is_
   std::vector<std::byte> local(8, std::byte{0x22});
   const Request good = {.local = local_of(local), .remote = at(0), .op = Op::kWrite};
   const Request bad = {.remote = at(0), .operand = 1, .op = Op::kFetchAdd};
-  ASSERT_TRUE(post(*pair.client, {&good, 1}));
-  ASSERT_TRUE(post(*pair.client, {&bad, 1}));
+  ASSERT_TRUE(post(pair.client, {&good, 1}));
+  ASSERT_TRUE(post(pair.client, {&bad, 1}));
   ASSERT_TRUE(settle([&] { return client_->count(Op::kFetchAdd) == 1; }));
   EXPECT_EQ(client_->find(Op::kFetchAdd)->completion.code, Code::kAccessDenied);
   EXPECT_EQ(client_->find(Op::kFetchAdd)->completion.token, 0u);
@@ -314,7 +314,7 @@ TEST_P(ChannelConformance, requests_take_effect_in_the_order_posted) {
         {.token = next_token_++, .local = bytes_of(reads[i]), .remote = at(256), .op = Op::kRead},
         {.local = bytes_of(values[2 * i + 1]), .remote = at(256), .op = Op::kWrite},
     };
-    ASSERT_TRUE(post(*pair.client, requests));
+    ASSERT_TRUE(post(pair.client, requests));
   }
   ASSERT_TRUE(settle([&] { return client_->count(Op::kRead) == kRounds; }));
   for (size_t i = 0; i < kRounds; ++i) EXPECT_EQ(reads[i], 2 * i + 1);
@@ -333,7 +333,7 @@ TEST_P(ChannelConformance, a_message_arrives_after_the_writes_posted_before_it) 
         {.local = {bytes, written.size() * 8}, .remote = at(4096), .op = Op::kWrite},
         {.local = {reinterpret_cast<std::byte*>(&signal), 8}, .tail = {}, .op = Op::kSend},
     };
-    ASSERT_TRUE(post(*pair.client, requests));
+    ASSERT_TRUE(post(pair.client, requests));
     std::unique_ptr<Event> message;
     ASSERT_TRUE(settle([&] {
       message = server_->take_message();

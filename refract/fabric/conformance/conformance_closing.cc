@@ -45,7 +45,7 @@ TEST_P(ChannelConformance, a_channel_opens_at_both_ends_and_belongs_to_its_owner
   int word = 0;
   pair.client->context = &word;
   std::vector<std::byte> bytes(16);
-  EXPECT_EQ(perform(*pair.client, send_of(bytes)).completion.code, Code::kOk);
+  EXPECT_EQ(perform(pair.client, send_of(bytes)).completion.code, Code::kOk);
   EXPECT_EQ(pair.client->context, &word);
   EXPECT_GT(pair.client->capabilities().depth, 0u);
   EXPECT_GE(pair.client->capabilities().message_bytes_max, 64u);
@@ -147,7 +147,7 @@ TEST_P(ChannelConformance, many_channels_do_not_mix_and_go_on_when_others_close)
     for (size_t i = from; i < count; ++i) {
       uint64_t number = i;
       const Request request = send_of(std::as_writable_bytes(std::span(&number, 1)));
-      ASSERT_TRUE(post(*pairs[i].client, {&request, 1}));
+      ASSERT_TRUE(post(pairs[i].client, {&request, 1}));
     }
     ASSERT_TRUE(settle([&] { return server_->count(Op::kReceive) == count - from; }));
     while (const std::unique_ptr<Event> message = server_->take_message()) {

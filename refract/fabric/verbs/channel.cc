@@ -233,7 +233,11 @@ size_t VerbsChannel::give(std::span<Completion> completions) noexcept {
       phase_ = Phase::kDead;
       return count;
     }
-    if (phase_ == Phase::kOpening) phase_ = Phase::kOpen;
+    if (phase_ == Phase::kOpening) {
+      phase_ = Phase::kOpen;
+      // What was posted until now has failed already, and asks nothing of the device.
+      issued_ = tail_;
+    }
   }
   count += give_messages(completions.subspan(count));
   count += give_records(completions.subspan(count));

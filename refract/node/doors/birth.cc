@@ -11,6 +11,10 @@ std::string text_in(const documents::Value& value, std::string_view name) {
   const documents::Value* const found = value.find(name);
   return found != nullptr && found->is_text() ? found->as_text() : std::string();
 }
+bool truth_in(const documents::Value& value, std::string_view name) {
+  const documents::Value* const found = value.find(name);
+  return found != nullptr && found->is_bool() && found->as_bool();
+}
 uint64_t number_in(const documents::Value& value, std::string_view name) {
   const documents::Value* const found = value.find(name);
   return found != nullptr && found->is_unsigned() ? found->as_unsigned() : 0;
@@ -24,7 +28,8 @@ std::string to_text(const DoorsBirth& birth) {
                                   {"password", birth.password},
                                   {"tcp_port", birth.tcp_port},
                                   {"memory_limit", birth.memory_limit_bytes},
-                                  {"eviction", birth.eviction}});
+                                  {"eviction", birth.eviction},
+                                  {"is_loading", birth.is_loading}});
 }
 
 Reported<DoorsBirth> doors_birth_from(std::string_view text) {
@@ -38,7 +43,8 @@ Reported<DoorsBirth> doors_birth_from(std::string_view text) {
                     .password = text_in(*value, "password"),
                     .tcp_port = static_cast<uint16_t>(number_in(*value, "tcp_port")),
                     .memory_limit_bytes = number_in(*value, "memory_limit"),
-                    .eviction = text_in(*value, "eviction")};
+                    .eviction = text_in(*value, "eviction"),
+                    .is_loading = truth_in(*value, "is_loading")};
 }
 
 }  // namespace refract::node

@@ -2,6 +2,7 @@
 #include "refract/node/doors/door_addresses.h"
 
 #include <fmt/format.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -21,6 +22,9 @@ namespace {
 constexpr int kBacklog = 4096;
 constexpr size_t kDoorsMax = 16;
 constexpr std::string_view kRedis = "redis:";
+// How often an address that is taken is tried.
+constexpr int kTries = 50;
+constexpr int kBetweenTries_ms = 20;
 
 std::string_view trimmed(std::string_view text) noexcept {
   while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
@@ -107,13 +111,17 @@ Reported<std::vector<DoorAddress>> parse_door_addresses(std::string_view text) {
 }
 
 Reported<DoorListener> DoorListener::open(const DoorAddress& address) {
-  if (address.is_path()) {
-    auto socket = listen_at_path(address.place);
-    if (!socket) return report(std::move(socket).error());
-    return DoorListener(address, std::move(*socket));
+  const auto listen = [&address] {
+    return address.is_path() ? listen_at_path(address.place) : fabric::tcp::listen(address.place);
+  };
+  auto socket = listen();
+  // The doors of a node that was killed end a moment later, and listen until then.
+  for (int i = 0; i < kTries && !socket && socket.error().code == Code::kInUse; ++i) {
+    (void)::poll(nullptr, 0, kBetweenTries_ms);
+    socket = listen();
   }
-  auto socket = fabric::tcp::listen(address.place);
   if (!socket) return report(std::move(socket).error());
+  if (address.is_path()) return DoorListener(address, std::move(*socket));
   DoorListener listener(address, std::move(*socket));
   auto bound = fabric::tcp::bound_address(listener.descriptor());
   const auto port = fabric::tcp::bound_port(listener.descriptor());

@@ -14,6 +14,7 @@
 #include <cerrno>
 #include <csignal>
 #include <span>
+#include <utility>
 
 #include "refract/base/clock.h"
 #include "refract/base/log.h"
@@ -71,6 +72,7 @@ Reported<DoorsKeeper> DoorsKeeper::open(const std::vector<DoorAddress>& addresse
     if (birth.tcp_port == 0) birth.tcp_port = listener->port();
     listeners.push_back(std::move(*listener));
   }
+  birth.is_loading = true;
   return DoorsKeeper(std::move(listeners), std::move(birth));
 }
 
@@ -104,10 +106,17 @@ bool DoorsKeeper::take_word() {
   descriptors.reserve(listeners_.size());
   for (const DoorListener& listener : listeners_) descriptors.push_back(listener.descriptor());
   const std::string text = to_text(birth_);
-  if (fabric::shm::send_message(link_.get(), std::as_bytes(std::span(text)), descriptors)) return true;
+  is_told_ = fabric::shm::send_message(link_.get(), std::as_bytes(std::span(text)), descriptors);
+  if (is_told_) return true;
   log_error("cannot tell the doors where to listen: {}", errno_text(errno));
   start_again();
   return false;
+}
+
+void DoorsKeeper::node_serves() {
+  if (!std::exchange(birth_.is_loading, false) || !is_told_) return;
+  const std::array<std::byte, 1> word{};
+  if (!fabric::shm::send_message(link_.get(), word)) start_again();
 }
 
 void DoorsKeeper::start_again() noexcept {
@@ -122,6 +131,7 @@ void DoorsKeeper::leave_to_keeper() noexcept {
 void DoorsKeeper::on_ended(const std::string& cause) {
   process_ = -1;
   link_ = Descriptor();
+  is_told_ = false;
   if (is_ending_) return;
   const uint64_t now_ns = system_clock().now_ns();
   const bool was_well = now_ns - started_ns_ >= kWellAfter_ns;

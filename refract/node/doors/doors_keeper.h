@@ -41,6 +41,9 @@ class DoorsKeeper {
   [[nodiscard]] int link() const noexcept { return link_.get(); }
   // Tells it all where it has said that it can be told. False: nothing more comes.
   [[nodiscard]] bool take_word();
+  // The node serves. The process knows it before this returns: it looks before it says that the node is
+  // loading.
+  void node_serves();
   // Its next process follows the end of this one, which is killed.
   void start_again() noexcept;
   // In a fork of the keeper: descriptors are closed, and nothing else is done.
@@ -63,6 +66,7 @@ class DoorsKeeper {
   uint64_t started_ns_ = 0;
   uint64_t start_at_ns_ = 0;
   uint64_t pause_ns_ = 0;
+  bool is_told_ = false;  // The process that runs.
   bool is_ending_ = false;
 };
 

@@ -174,11 +174,8 @@ Reported<> Keeper::open_doors() {
   return {};
 }
 
-// Once there is something to be a client of.
 void Keeper::look_after_doors() {
-  if (!doors_ || !was_ready_ || stopping_ || doors_->is_running() ||
-      system_clock().now_ns() < doors_->start_at_ns())
-    return;
+  if (!doors_ || stopping_ || doors_->is_running() || system_clock().now_ns() < doors_->start_at_ns()) return;
   doors_->start();
   if (doors_->is_running() && !watch(doors_->link(), kDoors)) {
     log_error("cannot watch the doors: {}", errno_text(errno));
@@ -276,6 +273,7 @@ void Keeper::look_after_shards(const std::function<void()>& on_ready) {
   }
   if (!are_serving || was_ready_) return;
   was_ready_ = true;
+  if (doors_) doors_->node_serves();
   on_ready();
 }
 
@@ -288,7 +286,7 @@ int Keeper::timeout_ms() const {
   uint64_t due = UINT64_MAX;
   if (server_ < 0 && !gave_up_) due = start_at_ns_;
   if (mend_at_ns_ != 0) due = std::min(due, mend_at_ns_);
-  if (doors_ && was_ready_ && !doors_->is_running()) due = std::min(due, doors_->start_at_ns());
+  if (doors_ && !doors_->is_running()) due = std::min(due, doors_->start_at_ns());
   if (due == UINT64_MAX) return -1;
   const uint64_t now = system_clock().now_ns();
   return now >= due ? 0 : static_cast<int>((due - now) / kMillisecond_ns + 1);

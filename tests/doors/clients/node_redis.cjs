@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// npm's `redis`, as its documentation has it:  node node_redis.cjs SOCKET 2|3
+"use strict";
+const { createClient, RESP_TYPES } = require("redis");
+const { say, within } = require("./said.cjs");
+
+async function main(path, RESP) {
+  const client = await createClient({ socket: { path }, RESP, name: "tests" })
+    .on("error", (error) => {
+      console.log(`error: ${error.message}`);
+      process.exit(1);
+    })
+    .connect();
+  await say("ping", client.ping());
+  await say("name", client.clientGetName());
+  await say("set", client.set("key", "value"));
+  await say("get", client.get("key"));
+  await say("nothing", client.get("nothing"));
+  await say("nx", client.set("key", "other", { condition: "NX" }));
+  await say("xx, get", client.set("key", "other", { condition: "XX", GET: true, expiration: { type: "EX", value: 100 } }));
+  await say("ttl", client.ttl("key").then(within(90, 100)));
+  await say("pttl", client.pTTL("key").then(within(90_000, 100_000)));
+  await say("keepttl", client.set("key", "third", { expiration: "KEEPTTL" }));
+  await say("ttl again", client.ttl("key").then(within(90, 100)));
+  await say("mset", client.mSet({ a: "1", b: "2", c: "" }));
+  await say("mget", client.mGet(["a", "b", "c", "nothing"]));
+  await say("exists", client.exists(["a", "b", "nothing"]));
+  await say("strlen", client.strLen("key"));
+  await say("type", client.type("key"));
+  const bytes = Buffer.from(Array.from({ length: 70_000 }, (_, i) => (i * 7) & 0xff));
+  await say("set bytes", client.set("bytes", bytes));
+  await say("get bytes", client.withTypeMapping({ [RESP_TYPES.BLOB_STRING]: Buffer }).get("bytes"));
+  await say("in one turn", Promise.all(Array.from({ length: 500 }, (_, i) => client.set(`many:${i}`, `${i}`))).then((all) => all.length));
+  await say("read in one turn", Promise.all(Array.from({ length: 500 }, (_, i) => client.get(`many:${i}`))).then((all) => all.every((value, i) => value === `${i}`)));
+  const found = new Set();
+  for await (const keys of client.scanIterator({ MATCH: "many:*", COUNT: 50 })) for (const key of [keys].flat()) found.add(key);
+  await say("scan", Promise.resolve(found.size));
+  await say("dbsize", client.dbSize());
+  await say("wrong", client.sendCommand(["SET", "key"]));
+  await say("unknown", client.sendCommand(["NONSENSE", "key"]));
+  await say("del", client.del(["a", "b", "c", "nothing"]));
+  await say("unlink", client.unlink("key"));
+  await client.close();
+}
+
+main(process.argv[2], Number(process.argv[3]));

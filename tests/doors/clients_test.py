@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Unmodified clients of Redis at the door and at Debian's Redis: what they say of both is the same.
+
+    /usr/bin/python3 -B tests/doors/clients_test.py build/bin/refractd build/bin/refract FOLDER
+
+Those of npm are brought into FOLDER once, as tests/doors/clients/package-lock.json names them.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+import threading
+import unittest
+
+import redis
+from door import PATIENCE_S, Door, Redis
+from node import Programs
+
+HERE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "clients")
+FOLDER = ""
+
+
+def brought():
+    """The folder with npm's clients; None: there is no npm, or no network to bring them by."""
+    if shutil.which("npm") is None or shutil.which("node") is None:
+        return None
+    os.makedirs(FOLDER, exist_ok=True)
+    lock = os.path.join(FOLDER, "package-lock.json")
+    for name in os.listdir(HERE):
+        if name != "package-lock.json":
+            shutil.copy(os.path.join(HERE, name), FOLDER)
+    with open(os.path.join(HERE, "package-lock.json"), "rb") as file:
+        wanted = file.read()
+    try:
+        with open(lock, "rb") as file:
+            is_there = file.read() == wanted and os.path.isdir(os.path.join(FOLDER, "node_modules"))
+    except FileNotFoundError:
+        is_there = False
+    if not is_there:
+        with open(lock, "wb") as file:
+            file.write(wanted)
+        done = subprocess.run(
+            ["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"],
+            cwd=FOLDER,
+            check=False,
+            timeout=PATIENCE_S,
+            stdout=subprocess.DEVNULL,
+        )
+        if done.returncode != 0:
+            os.remove(lock)
+            return None
+    return FOLDER
+
+
+class OfNpm(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = brought()
+        if cls.folder is None:
+            raise unittest.SkipTest("no npm here, or no network: scripts/setup check brings npm")
+
+    def said(self, path, script, *words):
+        done = subprocess.run(
+            ["node", script, path, *words],
+            cwd=self.folder,
+            capture_output=True,
+            timeout=PATIENCE_S,
+            text=True,
+            check=False,
+        )
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        return done.stdout
+
+    def beside_redis(self, script, *words, errors):
+        with Redis() as server:
+            wanted = self.said(server.path, script, *words)
+        self.assertGreater(wanted.count("\n"), 10, wanted)
+        self.assertNotIn(": false", wanted)
+        self.assertEqual(wanted.count(": error: "), errors, wanted)
+        for shards in ("1", "3"):
+            with Door("--server-shards", shards) as door:
+                self.assertEqual(self.said(door.path, script, *words), wanted)
+
+    def test_redis_in_both_protocols(self):
+        for protocol in ("2", "3"):
+            self.beside_redis("node_redis.cjs", protocol, errors=2)
+
+    def test_ioredis(self):
+        self.beside_redis("ioredis.cjs", errors=1)
+
+
+PARSERS = [redis.connection.PythonParser]
+if redis.utils.HIREDIS_AVAILABLE:
+    PARSERS.append(redis.connection.HiredisParser)
+
+
+class OfDebian(unittest.TestCase):
+    def client(self, path, parser):
+        pool = redis.ConnectionPool(
+            connection_class=redis.UnixDomainSocketConnection, path=path, parser_class=parser
+        )
+        return redis.Redis(connection_pool=pool)
+
+    def test_both_parsers_are_there(self):
+        self.assertEqual(len(PARSERS), 2, "scripts/setup test brings hiredis for Python")
+
+    def test_redis_py_says_the_same_of_both(self):
+        def said(path, parser):
+            client = self.client(path, parser)
+            return [
+                client.ping(),
+                client.set("key", b"\x00\r\n\xff", ex=100),
+                client.get("key"),
+                90 < client.ttl("key") <= 100,
+                client.set("key", "v", nx=True),
+                client.set("key", "v", xx=True, keepttl=True, get=True),
+                90_000 < client.pttl("key") <= 100_000,
+                client.mset({f"many:{i}": i for i in range(300)}),
+                client.mget("many:7", "nothing", "many:9"),
+                sorted(client.scan_iter(match="many:*", count=50)),
+                client.exists("many:1", "many:2", "nothing"),
+                client.pipeline(transaction=False).set("p", 1).get("p").delete("p").get("p").execute(),
+                client.dbsize(),
+                client.delete("many:1", "many:2", "nothing"),
+                client.strlen("key"),
+                client.type("key"),
+            ]
+
+        with Redis() as server, Door() as door, Door("--server-shards", "3") as shards:
+            for parser in PARSERS:
+                wanted = said(server.path, parser)
+                self.assertEqual(said(door.path, parser), wanted)
+                self.assertEqual(said(shards.path, parser), wanted)
+
+    def test_a_cache_of_key_value_tensors_works_as_with_redis(self):
+        """What LMCache's connector sends: metadata and bytes of a chunk under two keys."""
+        chunk = os.urandom(2 << 20)
+        with Door("--server-shards", "2") as door:
+
+            def fill(number):
+                client = self.client(door.path, PARSERS[-1])
+                for i in range(8):
+                    name = f"model@1@0@{number:x}{i:x}"
+                    self.assertFalse(client.exists(name + "metadata"))
+                    client.set(name + "kv_bytes", chunk[i:])
+                    client.set(name + "metadata", b"%d" % i)
+
+            threads = [threading.Thread(target=fill, args=(number,)) for number in range(4)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join(PATIENCE_S)
+            client = self.client(door.path, PARSERS[-1])
+            cursor, names = 0, set()
+            while True:
+                cursor, page = client.scan(cursor=cursor, match="model@*metadata")
+                names.update(page)
+                if cursor == 0:
+                    break
+            self.assertEqual(len(names), 32)
+            for name in names:
+                at = int(client.get(name))
+                self.assertTrue(client.exists(name))
+                self.assertEqual(client.get(name[: -len(b"metadata")] + b"kv_bytes"), chunk[at:])
+
+
+if __name__ == "__main__":
+    Programs.refractd, Programs.refract, FOLDER = sys.argv[1:4]
+    unittest.main(argv=sys.argv[:1] + sys.argv[4:], verbosity=2)
