@@ -21,6 +21,20 @@ HERE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "clients")
 FOLDER = ""
 
 
+def comes_by_npm():
+    try:
+        done = subprocess.run(
+            ["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"],
+            cwd=FOLDER,
+            check=False,
+            timeout=PATIENCE_S,
+            stdout=subprocess.DEVNULL,
+        )
+    except subprocess.TimeoutExpired:
+        return False
+    return done.returncode == 0
+
+
 def brought():
     """The folder with npm's clients; None: there is no npm, or no network to bring them by."""
     if shutil.which("npm") is None or shutil.which("node") is None:
@@ -40,14 +54,7 @@ def brought():
     if not is_there:
         with open(lock, "wb") as file:
             file.write(wanted)
-        done = subprocess.run(
-            ["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"],
-            cwd=FOLDER,
-            check=False,
-            timeout=PATIENCE_S,
-            stdout=subprocess.DEVNULL,
-        )
-        if done.returncode != 0:
+        if not comes_by_npm():
             os.remove(lock)
             return None
     return FOLDER
