@@ -63,7 +63,7 @@ class RequestParser {
 
   // Memory of what was parsed.
   [[nodiscard]] size_t held_bytes() const noexcept {
-    return parts_.capacity() * sizeof(Word) + words_.capacity() * sizeof(words_[0]);
+    return parts_.capacity() * sizeof(Word) + words_.capacity() * sizeof(std::string_view);
   }
 
   // Whether nothing of a request was parsed.

@@ -213,7 +213,7 @@ void Pending::drop_words() {
   bytes.clear();
   long_words.clear();
   if (bytes.capacity() > kSpareBytes) bytes.shrink_to_fit();
-  if (words.capacity() > kSpareBytes / sizeof(words[0])) words.shrink_to_fit();
+  if (words.capacity() > kSpareBytes / sizeof(std::string_view)) words.shrink_to_fit();
 }
 
 void Pending::reset() {
@@ -232,7 +232,7 @@ void Pending::take(const std::vector<std::string_view>& taken, std::vector<LongW
     return next != long_words.end() && word.data() == next->text().data();
   };
   size_t short_bytes = 0;
-  words_bytes = sizeof(Pending) + taken.size() * sizeof(taken[0]);
+  words_bytes = sizeof(Pending) + taken.size() * sizeof(std::string_view);
   for (const std::string_view word : taken) {
     words_bytes += word.size();
     if (is_long(word)) {
