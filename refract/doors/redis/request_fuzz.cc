@@ -17,7 +17,8 @@ using refract::doors::redis::RequestParser;
 
 // Words of more than 8 bytes are long ones where `has_long` says so: what they are does not depend on that.
 std::vector<std::string> requests_of(std::string_view bytes, size_t step, bool has_long) {
-  RequestParser parser(has_long ? 8 : RequestParser::kShortBytesMax);
+  const size_t short_max = has_long ? 8 : RequestParser::kShortBytesMax;
+  RequestParser parser(short_max);
   std::vector<std::string> requests;
   std::string held;
   std::list<std::string> long_words;
@@ -38,7 +39,7 @@ std::vector<std::string> requests_of(std::string_view bytes, size_t step, bool h
       }
       const auto outcome = parser.parse(held);
       if (outcome == RequestParser::Step::kLong) {
-        if (parser.long_place() > 0 && parser.first_word(held).size() > 8) std::abort();
+        if (parser.first_word(held).size() > short_max) std::abort();
         long_words.emplace_back();
         is_long = true;
         continue;
