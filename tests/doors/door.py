@@ -85,6 +85,14 @@ class Connection:
             return True
 
 
+def secret_in(folder):
+    """The path of a secret there, which is its owner's alone."""
+    path = os.path.join(folder, "secret")
+    with open(path, "w", encoding="ascii", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
+        file.write("what the clients of this node know")
+    return path
+
+
 def until_connected(address):
     """Once something listens there."""
     end = time.monotonic() + PATIENCE_S

@@ -12,7 +12,7 @@ import threading
 import time
 import unittest
 
-from door import PATIENCE_S, Door, request
+from door import PATIENCE_S, Door, request, secret_in
 from node import Programs
 
 SEED = int(os.environ.get("REFRACT_DOOR_SEED", random.SystemRandom().randrange(1 << 32)))
@@ -89,19 +89,27 @@ class LongValues(unittest.TestCase):
             self.run_with("--server-shards", "2", "--data-durability", "everysec", "--data-folder", place)
 
     def test_a_reply_is_the_value_of_its_moment_however_late_it_is_read(self):
-        """It waits in the node's memory, and then in the door's; and what replaced it lies elsewhere."""
-        with Door() as door, door.connect() as late, door.connect() as other:
+        self.run_late_replies()
+
+    def test_the_same_where_entries_are_evicted(self):
+        self.run_late_replies("--memory-limit", "64MiB", "--memory-eviction", "lru", "--server-shards", "2")
+
+    def run_late_replies(self, *flags):
+        """They wait in the node's memory, then in the door's; what replaced the value lies elsewhere."""
+        with Door(*flags) as door, door.connect() as late, door.connect() as other:
             first, second = b"1" * MIB, b"2" * MIB
             self.assertEqual(other.ask("SET", "k", first), b"+OK\r\n")
             late.send(request("GET", "k") * 7)
             # It was read once the first bytes are here.
             select.select([late.socket], [], [], PATIENCE_S)
             time.sleep(0.1)
-            for _ in range(100):
+            for i in range(100):
                 self.assertEqual(other.ask("SET", "k", second), b"+OK\r\n")
+                self.assertEqual(other.ask("SET", f"other:{i % 20}", second), b"+OK\r\n")
             time.sleep(1.5)
-            for _ in range(20):
-                self.assertEqual(other.ask("SET", "k", second), b"+OK\r\n")
+            for i in range(20):
+                self.assertEqual(other.ask("SET", f"other:{i}", second), b"+OK\r\n")
+            self.assertEqual(other.ask("SET", "k", second), b"+OK\r\n")
             for _ in range(7):
                 self.assertEqual(late.reply(), b"$%d\r\n%s\r\n" % (MIB, first))
             self.assertEqual(late.ask("GET", "k"), b"$%d\r\n%s\r\n" % (MIB, second))
@@ -213,11 +221,7 @@ class Memory(unittest.TestCase):
 
     def test_one_that_has_not_proven_itself_holds_little(self):
         with Door(listens=False) as folder:
-            secret = os.path.join(folder.folder, "secret")
-            with open(
-                secret, "w", encoding="ascii", opener=lambda path, flags: os.open(path, flags, 0o600)
-            ) as file:
-                file.write("what the clients of this node know")
+            secret = secret_in(folder.folder)
             with Door("--auth-secret-file", secret) as door, door.connect() as one:
                 one.send(b"*10\r\n")
                 with self.assertRaises(ConnectionError):
@@ -226,6 +230,19 @@ class Memory(unittest.TestCase):
                         time.sleep(0.1)
                     self.assertNotEqual(one.socket.recv(1), b"")
                     raise AssertionError("it may send more")
+
+    def test_what_was_sent_by_those_that_have_gone_is_counted(self):
+        with Door("--doors-threads", "1", "--memory-limit", "64MiB") as door, door.connect() as other:
+            with door.stopped_server():
+                data = request("SET", "k", bytes(100 * MIB))
+                for _ in range(14):
+                    with door.connect() as one:
+                        try:
+                            one.send(data)
+                        except (BrokenPipeError, ConnectionResetError):
+                            pass
+                self.assertEqual(other.ask("PING"), b"+PONG\r\n")
+                self.assertLess(private_kib(door.doors()), 1300 * 1024)
 
     def test_what_is_announced_and_never_sent_takes_no_memory(self):
         with Door() as door, door.connect() as other:

@@ -15,7 +15,7 @@ import threading
 import time
 import unittest
 
-from door import PATIENCE_S, Connection, Door, Redis, children_of, request, until_connected
+from door import PATIENCE_S, Connection, Door, Redis, children_of, request, secret_in, until_connected
 from node import Node, Programs, clean_environment
 
 SEED = int(os.environ.get("REFRACT_DOOR_SEED", random.SystemRandom().randrange(1 << 32)))
@@ -335,7 +335,16 @@ class Deaths(unittest.TestCase):
             )
 
     def test_a_killed_server_breaks_no_connection_and_loses_nothing(self):
-        with Door() as door, door.connect() as reader:
+        self.run_kills()
+
+    def test_the_same_with_a_log_and_two_shards(self):
+        with tempfile.TemporaryDirectory(prefix="refract-kills-") as folder:
+            self.run_kills(
+                "--server-shards", "2", "--data-durability", "everysec", "--data-folder", folder + "/log"
+            )
+
+    def run_kills(self, *flags):
+        with Door(*flags) as door, door.connect() as reader:
             acknowledged, wrong, is_over = {}, [], threading.Event()
 
             def write(number):
@@ -486,11 +495,7 @@ class Strangers(unittest.TestCase):
 
     def test_a_secret_is_asked_for_where_the_node_has_one(self):
         with Door(listens=False) as folder:
-            secret = os.path.join(folder.folder, "secret")
-            with open(
-                secret, "w", encoding="ascii", opener=lambda path, flags: os.open(path, flags, 0o600)
-            ) as file:
-                file.write("what the clients of this node know")
+            secret = secret_in(folder.folder)
             with Door("--auth-secret-file", secret) as door, door.connect() as one:
                 self.assertEqual(one.ask("GET", "k"), b"-NOAUTH Authentication required.\r\n")
                 self.assertEqual(one.ask("PING"), b"-NOAUTH Authentication required.\r\n")

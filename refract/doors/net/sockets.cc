@@ -333,17 +333,22 @@ void Sockets::send(Line& line) {
 void Sockets::count_memory(Line& line) {
   const size_t bytes = line.session.held_bytes();
   held_bytes_ += bytes - std::exchange(line.counted_bytes, bytes);
-  while (held_bytes_ > kHeldBytesMaxOfAll) end_largest();
+  while (held_bytes_ > kHeldBytesMaxOfAll && end_largest()) {
+  }
 }
 
-void Sockets::end_largest() noexcept {
+// False: what is held is under way, of connections that have ended.
+bool Sockets::end_largest() noexcept {
   // One that has not proven itself goes before all that have.
   const auto largest = std::ranges::max_element(lines_, {}, [](const auto& line) {
-    return std::pair(line->counted_bytes > 0 && !line->session.has_proven(), line->counted_bytes);
+    const size_t bytes = line->has_ended ? 0 : line->counted_bytes;
+    return std::pair(bytes > 0 && !line->session.has_proven(), bytes);
   });
+  if (largest == lines_.end() || (*largest)->has_ended || (*largest)->counted_bytes == 0) return false;
   log_warn("the doors end the connection of {}: those of this thread hold {} bytes, and it holds {}",
            (*largest)->session.peer(), held_bytes_, (*largest)->counted_bytes);
   end(**largest);
+  return true;
 }
 
 void Sockets::watch_pins(Line& line) {
@@ -376,11 +381,12 @@ void Sockets::end(Line& line) noexcept {
   if (std::exchange(line.has_ended, true)) return;
   (void)::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, line.socket.get(), nullptr);
   line.socket = Descriptor();
-  line.session.leave();
+  line.session.forget();
   ended_.push_back(&line);
-  line.session.output() = {};
   if (std::exchange(line.pinned_since_ns, 0) != 0) std::erase(pinning_, &line);
-  held_bytes_ -= std::exchange(line.counted_bytes, 0);
+  // What is under way is still held.
+  const size_t bytes = line.session.held_bytes();
+  held_bytes_ += bytes - std::exchange(line.counted_bytes, bytes);
   store_.counts.connections.fetch_sub(1, std::memory_order_relaxed);
   std::erase(ready_, &line);
 }
@@ -389,6 +395,7 @@ void Sockets::end(Line& line) noexcept {
 void Sockets::bury() {
   std::erase_if(ended_, [this](Line* line) {
     if (!line->session.is_idle()) return false;
+    held_bytes_ -= line->counted_bytes;
     lines_.erase(line->place);
     return true;
   });

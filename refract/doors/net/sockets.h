@@ -65,7 +65,7 @@ class Sockets final : public runtime::Poller {
   void receive(Line& line);
   void send(Line& line);
   void count_memory(Line& line);
-  void end_largest() noexcept;
+  bool end_largest() noexcept;
   void watch_pins(Line& line);
   [[nodiscard]] static runtime::Task<> watch(Sockets& sockets);
   void end(Line& line) noexcept;

@@ -55,36 +55,25 @@ void Session::take(std::string_view came) {
     kept_ += came;
     return take_kept();
   }
-  const size_t taken = take_requests(came);
-  if (!has_open_word_) {
-    kept_ = came.substr(taken);
-    return;
-  }
-  // What stands behind a long word's place is the word's, and then behind what stood before it.
-  const std::string_view request = came.substr(taken, parser_.taken());
-  std::string_view rest = came.substr(taken + request.size());
-  const std::span<char> room = long_words_.back().room();
-  const std::string_view of_word = rest.substr(0, room.size());
-  std::ranges::copy(of_word, room.begin());
-  rest.remove_prefix(of_word.size());
-  kept_ = request;
-  kept_ += rest;
-  long_room_filled(of_word.size());
+  kept_ = came.substr(take_requests(came));
+  if (has_open_word_) fill_long_word();
 }
 
 void Session::take_kept() {
   if (kept_.empty() || has_open_word_) return;
-  const size_t taken = take_requests(kept_);
-  kept_.erase(0, taken);
-  if (!has_open_word_) {
-    if (kept_.capacity() > 4 * kept_.size() + kKeptBytes) kept_.shrink_to_fit();
-    return;
-  }
+  kept_.erase(0, take_requests(kept_));
+  if (has_open_word_) return fill_long_word();
+  if (kept_.capacity() > 4 * kept_.size() + kKeptBytes) kept_.shrink_to_fit();
+}
+
+// What stands at a long word's place is the word's; what is behind it stands behind what is before it then.
+void Session::fill_long_word() {
   const std::span<char> room = long_words_.back().room();
   const std::string_view of_word = std::string_view(kept_).substr(parser_.taken(), room.size());
+  const size_t bytes = of_word.size();
   std::ranges::copy(of_word, room.begin());
-  kept_.erase(parser_.taken(), of_word.size());
-  long_room_filled(of_word.size());
+  kept_.erase(parser_.taken(), bytes);
+  long_room_filled(bytes);
 }
 
 std::span<char> Session::long_room() const noexcept {
@@ -385,6 +374,16 @@ void Session::leave() noexcept {
   is_ending_ = true;
   std::erase_if(pending_, [](const auto& one) { return !one->has_begun || one->is_over; });
   first_waiting_ = pending_.size();
+}
+
+void Session::forget() noexcept {
+  leave();
+  kept_ = {};
+  long_words_.clear();
+  has_open_word_ = false;
+  output_ = {};
+  pending_bytes_ = 0;
+  for (const OwnPending& one : pending_) pending_bytes_ += one->words_bytes;
 }
 
 }  // namespace refract::doors::redis

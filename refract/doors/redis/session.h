@@ -116,6 +116,9 @@ class Session {
   [[nodiscard]] bool is_idle() const noexcept { return begun_ == 0; }
   // The connection is over: what has not begun does not begin, and what comes of the rest is not told.
   void leave() noexcept;
+  // The same, and the client is gone: what it has sent and was to get goes, but for what is under way. Not
+  // called inside of take().
+  void forget() noexcept;
 
   // What was gathered of it is under way, so that more of it has to wait for that.
   [[nodiscard]] size_t& gathered_under_way() noexcept { return gathered_under_way_; }
@@ -137,6 +140,7 @@ class Session {
  private:
   [[nodiscard]] size_t take_requests(std::string_view bytes);
   void begin_long_word(std::string_view request);
+  void fill_long_word();
   void take_request(const std::vector<std::string_view>& words);
   void refuse(std::string_view why);
   void line_up(const Row& row, const std::vector<std::string_view>& words);
