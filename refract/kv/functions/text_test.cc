@@ -18,8 +18,7 @@
 namespace refract::kv::functions {
 namespace {
 
-constexpr int64_t kLowest = std::numeric_limits<int64_t>::min();
-constexpr int64_t kHighest = std::numeric_limits<int64_t>::max();
+using Int64 = std::numeric_limits<int64_t>;
 
 std::string written(long double number) {
   std::array<char, kFloatTextBytesMax> room;
@@ -37,8 +36,8 @@ std::string written_by_printf(long double number) {
 }
 
 TEST(IntegerText, an_integer_has_one_text) {
-  for (const int64_t number : {int64_t{0}, int64_t{7}, int64_t{-7}, int64_t{10}, int64_t{-10}, kHighest,
-                               kHighest - 1, kLowest, kLowest + 1}) {
+  for (const int64_t number : {int64_t{0}, int64_t{7}, int64_t{-7}, int64_t{10}, int64_t{-10}, Int64::max(),
+                               Int64::max() - 1, Int64::min(), Int64::min() + 1}) {
     const std::string text = std::to_string(number);
     EXPECT_EQ(integer_in(text), number);
     std::array<char, kIntegerTextBytesMax> room;
