@@ -122,7 +122,7 @@ and no kill leaves some. Else exit code 1, nothing is changed, and the line is n
   put KEY VALUE [TTL]   erase KEY   add KEY N
 
 A word in quotes is a JSON string; a line that begins with # is left out. What add
-makes is printed, a line each.
+makes is printed, a line each; 007 and -0 are no numbers to add to.
 
 settle shows what waits on each node of a list to be told how a transaction ended. The
 node that decides it, its home, tells it when it is back. Only where a home is gone for

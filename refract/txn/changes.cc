@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "refract/txn/changes.h"
 
-#include <charconv>
 #include <utility>
+
+#include "refract/kv/functions/functions.h"
 
 namespace refract::txn {
 
@@ -13,6 +14,16 @@ namespace {
 
 std::span<const std::byte> bytes_of(std::string_view text) noexcept {
   return std::as_bytes(std::span(text));
+}
+
+// As the node adds; nothing: the key is absent. kInvalidArgument: the value, or the sum, is no number.
+Result<std::string> sum_of(std::optional<std::string_view> value, int64_t addend) {
+  kv::functions::Before before;
+  if (value) before = {.is_there = true, .value = bytes_of(*value)};
+  const auto added =
+      kv::functions::plan(kv::functions::Function::kAdd, std::as_bytes(std::span(&addend, 1)), before, 0);
+  if (added.code != Code::kOk) return fail(added.code);
+  return std::string(reinterpret_cast<const char*>(added.made.data()), added.value_bytes);
 }
 
 }  // namespace
@@ -101,8 +112,7 @@ Result<std::string> Changes::take_read(std::string_view key, Code code, uint64_t
   if (!is_there) return fail(is_there.error());
   const Item* const item = find(key);
   if (item->write) {
-    const std::optional<int64_t> sum = sum_of(*is_there ? std::string_view(value) : "0", item->addend);
-    return sum ? Result<std::string>(std::to_string(*sum)) : fail(Code::kInvalidArgument);
+    return sum_of(*is_there ? std::optional<std::string_view>(value) : std::nullopt, item->addend);
   }
   return *is_there ? Result<std::string>(std::move(value)) : fail(Code::kNotFound);
 }
@@ -139,21 +149,13 @@ Code Changes::add(std::string_view key, int64_t addend) {
     return __builtin_add_overflow(item->addend, addend, &item->addend) ? Code::kInvalidArgument : Code::kOk;
   }
   const bool was_erased = *item->write == WriteKind::kErase;
-  const std::optional<int64_t> sum = sum_of(was_erased ? "0" : std::string_view(item->value), addend);
-  if (!sum) return Code::kInvalidArgument;
+  const Result<std::string> sum =
+      sum_of(was_erased ? std::nullopt : std::optional<std::string_view>(item->value), addend);
+  if (!sum) return sum.error().code;
   if (was_erased) item->ttl_ns = 0;
   item->write = WriteKind::kPut;
-  item->value.assign(std::to_string(*sum));
+  item->value.assign(*sum);
   return Code::kOk;
-}
-
-std::optional<int64_t> Changes::sum_of(std::string_view value, int64_t addend) noexcept {
-  int64_t number = 0;
-  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
-  if (value.empty() || error != std::errc{} || end != value.data() + value.size()) return std::nullopt;
-  int64_t sum = 0;
-  if (__builtin_add_overflow(number, addend, &sum)) return std::nullopt;
-  return sum;
 }
 
 void Changes::each_read(const std::function<void(std::string_view key, uint64_t version)>& visit) const {

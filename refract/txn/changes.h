@@ -81,9 +81,6 @@ class Changes {
   [[nodiscard]] Code erase(std::string_view key);
   [[nodiscard]] Code add(std::string_view key, int64_t addend);
 
-  // A number as an add reads it. Nothing: it is none, or has no room for the addend.
-  [[nodiscard]] static std::optional<int64_t> sum_of(std::string_view value, int64_t addend) noexcept;
-
   [[nodiscard]] size_t keys() const noexcept { return items_.size(); }
   [[nodiscard]] size_t reads() const noexcept { return reads_; }
   [[nodiscard]] bool writes() const noexcept { return has_writes_; }

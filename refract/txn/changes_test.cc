@@ -79,8 +79,13 @@ TEST(Changes, adds_come_together_with_what_was_written_before) {
   EXPECT_FALSE(changes.presence_at_once("m")->value());
   EXPECT_EQ(changes.add("m", 1), Code::kOk);
   EXPECT_EQ(changes.at_once("m")->value(), "1");
-  EXPECT_EQ(changes.put("t", "text", 0), Code::kOk);
-  EXPECT_EQ(changes.add("t", 1), Code::kInvalidArgument);
+  for (const char* no_number : {"", "text", "1 ", "007", "-0", "9223372036854775808"}) {
+    EXPECT_EQ(changes.put("t", no_number, 0), Code::kOk);
+    EXPECT_EQ(changes.add("t", 1), Code::kInvalidArgument) << no_number;
+    EXPECT_EQ(changes.at_once("t")->value(), no_number);
+    EXPECT_EQ(changes.take_read("n", Code::kOk, 4, no_number).code(), Code::kInvalidArgument) << no_number;
+  }
+  EXPECT_EQ(changes.take_read("n", Code::kOk, 4, "9223372036854775807").code(), Code::kInvalidArgument);
   EXPECT_EQ(changes.add("l", std::numeric_limits<int64_t>::max()), Code::kOk);
   EXPECT_EQ(changes.add("l", 1), Code::kInvalidArgument);
 }

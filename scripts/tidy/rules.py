@@ -20,17 +20,18 @@ LAYER_RANK = {
 ROOMS = {
     "kv": {
         "layout": [],
+        "functions": ["layout"],
         "direct": ["layout"],
         "calls": ["layout"],
         "chains": ["layout", "calls"],
         "remote": ["layout", "calls"],
         "owner": ["layout"],
         # What a table holds for transactions is nested in it, and changes it.
-        "owner/table": ["layout", "owner", "owner/parts"],
+        "owner/table": ["layout", "functions", "owner", "owner/parts"],
         "owner/parts": ["layout", "direct", "owner", "owner/table"],
         "owner/chains": ["layout", "owner", "owner/table"],
         "owner/snapshot": ["layout", "direct", "owner", "owner/table"],
-        "owner/service": ["layout", "direct", "owner", "owner/table", "owner/parts"],
+        "owner/service": ["layout", "functions", "direct", "owner", "owner/table", "owner/parts"],
         "owner/transactions": ["layout", "owner", "owner/table", "owner/parts", "owner/service"],
         "designs": ["layout", "calls"],
     },

@@ -127,8 +127,9 @@ class EachKeyCall(EmptyNode):
         sums = [self.client.add("n"), self.client.add("n", -5), self.client.add("n", numpy.int64(14))]
         self.assertEqual(sums, [1, -4, 10])
         self.assertEqual(self.client.get("n"), b"10")
-        self.client.put("n", b"word")
-        self.refused(refract.InvalidArgument, "decimal number", self.client.add, "n")
+        for no_number in [b"word", b"007", b"-0", b""]:
+            self.client.put("n", no_number)
+            self.refused(refract.InvalidArgument, "decimal number", self.client.add, "n")
         self.client.put("n", b"9223372036854775807")
         self.refused(refract.InvalidArgument, "", self.client.add, "n")
         self.refused(refract.InvalidArgument, "64 bits", self.client.add, "n", 1 << 63)

@@ -43,8 +43,8 @@ inline constexpr const char* kTtl =
 inline constexpr const char* kAdd =
     "add($self, key, addend=1, *, timeout=None)\n--\n\n"
     "Adds to the decimal number of 64 bits that the value is; an absent one is 0. Returns the sum.\n"
-    "The node does it, so that many may add at once. Raises InvalidArgument where the value is no number\n"
-    "or the sum is none, Indeterminate.";
+    "The node does it, so that many may add at once. Raises InvalidArgument where the sum has more bits or\n"
+    "the value is no number, as b'007', b'-0', b'+1' and b' 1' are none; Indeterminate.";
 
 inline constexpr const char* kScan =
     "scan($self, prefix='', *, timeout=None)\n--\n\n"

@@ -39,8 +39,8 @@ class REFRACT_API Batch {
   Batch& put(Bytes key, Bytes value, uint64_t ttl_ns = 0);  // 0: it stays.
   Batch& erase(Bytes key);                                  // Of an absent key: nothing.
   // To the decimal number in 64 bits, with a sign, that the value is; an absent one is 0. The node does it,
-  // without a read. The time to live stays. Else kInvalidArgument: the value is no number, or the sum is
-  // none.
+  // without a read. The time to live stays. Else kInvalidArgument: the sum has more bits, or the value is no
+  // number, which has one text: "007", "-0", "+1" and " 1" are none.
   Batch& add(Bytes key, int64_t addend);
 
   void clear();

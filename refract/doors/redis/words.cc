@@ -2,8 +2,8 @@
 #include "refract/doors/redis/words.h"
 
 #include <algorithm>
-#include <charconv>
-#include <system_error>
+
+#include "refract/kv/functions/text.h"
 
 namespace refract::doors::redis {
 
@@ -18,12 +18,7 @@ std::optional<int64_t> integer_of(std::string_view word) noexcept {
   const auto digit_at = [word](size_t i) { return static_cast<unsigned>(word[i]) - '0'; };
   if (word.size() == 1 && digit_at(0) <= 9) return digit_at(0);
   if (word.size() == 2 && digit_at(0) - 1 <= 8 && digit_at(1) <= 9) return 10 * digit_at(0) + digit_at(1);
-  int64_t number = 0;
-  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), number);
-  if (word.empty() || error != std::errc() || end != word.data() + word.size()) return std::nullopt;
-  const std::string_view digits = word.front() == '-' ? word.substr(1) : word;
-  if ((digits.size() > 1 || word.front() == '-') && digits.front() == '0') return std::nullopt;
-  return number;
+  return kv::functions::integer_in(word);
 }
 
 }  // namespace refract::doors::redis

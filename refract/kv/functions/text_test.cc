@@ -194,13 +194,13 @@ TEST(FloatText, floats_have_no_zeros_at_their_ends) {
 
 TEST(FloatText, floats_are_written_as_by_printf) {
   Prng prng(1);
-  for (int i = 0; i < 100'000; ++i) {
+  for (int i = 0; i < 20'000; ++i) {
     const auto bits = static_cast<long double>(prng.next() >> prng.next() % 64);
     const int exponent = static_cast<int>(prng.next() % 320) - 190;
     const long double number = std::ldexp(prng.next() % 2 == 0 ? bits : -bits, exponent);
     ASSERT_EQ(written(number), written_by_printf(number));
   }
-  for (int exponent = LDBL_MIN_EXP - LDBL_MANT_DIG; exponent < LDBL_MAX_EXP; exponent += 7) {
+  for (int exponent = LDBL_MIN_EXP - LDBL_MANT_DIG; exponent < LDBL_MAX_EXP; exponent += 97) {
     const long double number = std::ldexp(0x1.123456789abcdefep0L, exponent);
     ASSERT_EQ(written(number), written_by_printf(number));
   }

@@ -2,9 +2,9 @@
 #include "refract/kv/owner/service/batch_call.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cstring>
 
+#include "refract/kv/functions/text.h"
 #include "refract/kv/layout/many_wire.h"
 #include "refract/kv/layout/transaction_wire.h"
 #include "refract/kv/owner/service/service_writes.h"
@@ -110,7 +110,7 @@ void BatchCall::tell_again(Table& table, uint64_t base) {
     const Result<Table::Entry> entry = table.find(write.key);
     if (!entry || entry->version != base + i) continue;
     const auto* const text = reinterpret_cast<const char*>(entry->value.data());
-    (void)std::from_chars(text, text + entry->value.size(), write.sum);
+    write.sum = functions::integer_in({text, entry->value.size()}).value_or(0);
     write.version = base + i;
   }
 }

@@ -2,14 +2,16 @@
 // Several changes at one moment: docs/design/062-pending-entries.md, whose steps these are.
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cstddef>
+#include <cstring>
 #include <memory_resource>
 #include <optional>
 #include <utility>
 #include <vector>
 
 #include "refract/base/check.h"
+#include "refract/kv/functions/functions.h"
+#include "refract/kv/functions/text.h"
 #include "refract/kv/layout/same_bytes.h"
 #include "refract/kv/owner/parts/parts.h"
 #include "refract/kv/owner/table/table.h"
@@ -21,12 +23,12 @@ namespace {
 // Making room for one write may take away what another adds to; then all is tried again.
 constexpr int kTriesForRoom = 4;
 
-std::optional<int64_t> number_in(std::span<const std::byte> value) noexcept {
-  const auto* const begin = reinterpret_cast<const char*>(value.data());
-  int64_t number = 0;
-  const auto [end, error] = std::from_chars(begin, begin + value.size(), number);
-  if (value.empty() || error != std::errc{} || end != begin + value.size()) return std::nullopt;
-  return number;
+constexpr size_t kSumBytesMax = functions::kIntegerTextBytesMax;
+
+int64_t sum_in(const functions::Plan& added) noexcept {
+  int64_t sum = 0;
+  std::memcpy(&sum, added.answer.data(), sizeof(sum));
+  return sum;
 }
 
 // So many keys are compared with each other faster than they are sorted.
@@ -105,8 +107,8 @@ class Table::BatchTurn {
     Offset slot_at;   // Where it is pending; nowhere: it is not.
     PendingEntry entry{};
     uint64_t stamp = 0;
-    int64_t base = 0;     // What it adds to,
-    uint64_t expiry = 0;  // and until when that stands; 0: for ever.
+    int64_t sum = 0;      // Of an add,
+    uint64_t expiry = 0;  // and until when it stands; 0: for ever.
     bool has_draft = false;
     bool is_erasure_of_nothing = false;
   };
@@ -188,20 +190,22 @@ class Table::BatchTurn {
     if (write.kind == WriteKind::kErase && is_alone_) return Code::kOk;
     uint16_t flags = is_alone_ ? 0 : Lengths::kPending | Lengths::kBatch;
     if (write.kind == WriteKind::kErase) flags |= Lengths::kTombstone;
-    std::span<const std::byte> value = write.value;
-    uint64_t expires_wall_ns = write.expires_wall_ns;
-    std::array<char, kSumBytesMax> text;
-    if (write.kind == WriteKind::kAdd) {
-      int64_t sum = 0;
-      if (!look_at_number(write, step) || __builtin_add_overflow(step.base, write.addend, &sum)) {
-        return Code::kInvalidArgument;
-      }
-      const auto end = std::to_chars(text.data(), text.data() + text.size(), sum).ptr;
-      value = std::as_bytes(std::span(text.data(), end));
-      expires_wall_ns = step.expiry;
-    }
+    if (write.kind == WriteKind::kAdd) return draft_sum(i, flags);
+    return draft_value(i, write.value, write.expires_wall_ns, flags);
+  }
+  [[nodiscard]] Code draft_sum(size_t i, uint16_t flags) {
+    const functions::Plan added = plan_add(batch_.writes[i]);
+    if (added.code != Code::kOk) return added.code;
+    steps_[i].sum = sum_in(added);
+    steps_[i].expiry = added.expires_wall_ns;
+    const std::span<const std::byte> text(added.made.data(), added.value_bytes);
+    return draft_value(i, text, added.expires_wall_ns, flags);
+  }
+  [[nodiscard]] Code draft_value(size_t i, std::span<const std::byte> value, uint64_t expires_wall_ns,
+                                 uint16_t flags) {
+    Step& step = steps_[i];
     const PutOptions options{.expires_wall_ns = expires_wall_ns, .request = request_of(i)};
-    const Result<Draft> made = table_.draft(write.key, value.size(), options, flags);
+    const Result<Draft> made = table_.draft(batch_.writes[i].key, value.size(), options, flags);
     if (!made) return made.error().code;
     step.draft = *made;
     step.has_draft = true;
@@ -214,17 +218,13 @@ class Table::BatchTurn {
     const auto first = std::ranges::find_if(batch_.writes, makes_entry);
     return first - batch_.writes.begin() == static_cast<ptrdiff_t>(i) ? batch_.request : RequestId{};
   }
-  // False: the value there is no number.
-  [[nodiscard]] bool look_at_number(const BatchWrite& write, Step& step) const noexcept {
-    const TablePlace place = table_.locate(write.key);
-    step.base = 0;
-    step.expiry = 0;
-    if (!is_present(place.slot)) return true;
-    const std::optional<int64_t> number = number_in(value_of(place.slot));
-    if (!number) return false;
-    step.base = *number;
-    step.expiry = table_.expiry_of(place.slot);
-    return true;
+  [[nodiscard]] functions::Plan plan_add(const BatchWrite& write) const noexcept {
+    functions::Before before;
+    if (const Slot slot = table_.locate(write.key).slot; is_present(slot)) {
+      before = {.is_there = true, .value = value_of(slot), .expires_wall_ns = table_.expiry_of(slot)};
+    }
+    const auto addend = std::as_bytes(std::span(&write.addend, 1));
+    return functions::plan(functions::Function::kAdd, addend, before, now_wall_ns_);
   }
   [[nodiscard]] std::span<const std::byte> value_of(Slot slot) const noexcept {
     const Lengths lengths = table_.lengths_of(slot);
@@ -246,10 +246,10 @@ class Table::BatchTurn {
     code = check_conditions();
     if (code != Code::kOk) return false;
     return std::ranges::all_of(batch_.writes, [this](const BatchWrite& write) {
-      const auto i = static_cast<size_t>(&write - batch_.writes.data());
-      Step now;
       if (write.kind != WriteKind::kAdd) return true;
-      return look_at_number(write, now) && now.base == steps_[i].base && now.expiry == steps_[i].expiry;
+      const Step& step = steps_[static_cast<size_t>(&write - batch_.writes.data())];
+      const functions::Plan now = plan_add(write);
+      return now.code == Code::kOk && sum_in(now) == step.sum && now.expires_wall_ns == step.expiry;
     });
   }
 
@@ -314,7 +314,7 @@ class Table::BatchTurn {
   }
   void tell_sum(size_t i) noexcept {
     BatchWrite& write = batch_.writes[i];
-    if (write.kind == WriteKind::kAdd) write.sum = steps_[i].base + write.addend;
+    if (write.kind == WriteKind::kAdd) write.sum = steps_[i].sum;
   }
 
   // --- Pending: those first that can still fail, the new ones.
@@ -510,8 +510,6 @@ class Table::BatchTurn {
     table_.parts_->tell_prepared(std::move(changes), group_stamp_);
     return Code::kOk;
   }
-
-  static constexpr size_t kSumBytesMax = 20;  // Of a sum in decimal, with its sign.
 
   Table& table_;
   TableBatch& batch_;

@@ -139,8 +139,11 @@ TEST(Batches, an_add_needs_a_number_with_room_above_it) {
   put(space, "text", "12a");
   put(space, "empty", "");
   put(space, "spaced", " 1");
+  put(space, "signed", "+1");
+  put(space, "agent", "007");
+  put(space, "minus", "-0");
   put(space, "most", std::to_string(std::numeric_limits<int64_t>::max()));
-  for (const char* key : {"text", "empty", "spaced", "most"}) {
+  for (const char* key : {"text", "empty", "spaced", "signed", "agent", "minus", "most"}) {
     Batch alone(space.table());
     EXPECT_EQ(alone.add(key, 1).run(), Code::kInvalidArgument) << key;
     Batch batch(space.table());
