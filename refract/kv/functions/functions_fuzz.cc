@@ -18,6 +18,8 @@ namespace {
 using refract::Code;
 using namespace refract::kv::functions;  // NOLINT(google-build-using-namespace)
 
+__extension__ using Wide = __int128;
+
 constexpr uint64_t kNow_ns = 1000;
 constexpr uint64_t kFilledMax = uint64_t{1} << 20;
 
@@ -53,7 +55,7 @@ void check_sum(const Asked& asked) {
   // Beyond 64 bits it was refused.
   const auto number = asked.before.is_there ? integer_in(asked.value) : 0;
   REFRACT_CHECK(number.has_value());
-  const __int128 sum = __int128{*number} + number_at<int64_t>(asked.arguments);
+  const Wide sum = Wide{*number} + number_at<int64_t>(asked.arguments);
   REFRACT_CHECK(sum == number_at<int64_t>(asked.answer));
   REFRACT_CHECK(std::to_string(static_cast<int64_t>(sum)) == asked.filled);
 }
@@ -62,7 +64,7 @@ void check_refused_sum(const Asked& asked) {
   const auto number = asked.before.is_there ? integer_in(asked.value) : 0;
   if (asked.answer[0] == static_cast<char>(Refusal::kNoInteger)) return REFRACT_CHECK(!number);
   REFRACT_CHECK(asked.answer[0] == static_cast<char>(Refusal::kOverflow) && number.has_value());
-  const __int128 sum = __int128{*number} + number_at<int64_t>(asked.arguments);
+  const Wide sum = Wide{*number} + number_at<int64_t>(asked.arguments);
   REFRACT_CHECK(sum != static_cast<int64_t>(sum));
 }
 
