@@ -136,7 +136,9 @@ TEST_F(HostDeath, halves_no_transaction_and_leaves_what_came_before_it) {
   std::vector<Steps> writers;
   Prng chance(static_cast<uint64_t>(testing::UnitTest::GetInstance()->random_seed()) + 3);
   uint64_t cut = 0;
-  for (uint64_t death = 0; death <= deaths(); ++death) {
+  uint64_t death = 0;
+  // On a busy machine all logs may end at one step: then more deaths, until one has to be cut.
+  for (;; ++death) {
     Node node(options(death % 2 == 1));
     ASSERT_TRUE(node.is_up()) << node.errors();
     const std::string said = node.output() + node.errors();
@@ -146,7 +148,7 @@ TEST_F(HostDeath, halves_no_transaction_and_leaves_what_came_before_it) {
     for (Steps& writer : writers) {
       ASSERT_EQ(writer.judge(reader), "") << "behind death " << death;
     }
-    if (death == deaths()) break;
+    if (death >= deaths() && (cut > 0 || death >= 6 * deaths())) break;
     std::atomic<bool> stops = false;
     std::vector<std::thread> threads;
     for (Steps& writer : writers) {
@@ -158,8 +160,8 @@ TEST_F(HostDeath, halves_no_transaction_and_leaves_what_came_before_it) {
     for (std::thread& thread : threads) thread.join();
     ASSERT_NO_FATAL_FAILURE(boot_again(data()));
   }
-  std::printf("%lu deaths; %lu and %lu steps, lost %lu and %lu; logs cut: %lu\n", deaths(),
-              writers[0].steps(), writers[1].steps(), writers[0].lost(), writers[1].lost(), cut);
+  std::printf("%lu deaths; %lu and %lu steps, lost %lu and %lu; logs cut: %lu\n", death, writers[0].steps(),
+              writers[1].steps(), writers[0].lost(), writers[1].lost(), cut);
   EXPECT_GT(cut, 0U) << "each log ended where all did: nothing was shown";
 }
 
