@@ -60,8 +60,10 @@ ROOMS = {
         "keeper": ["config", "space", "hosted", "durable", "server", "doors"],
     },
     "doors": {
-        "redis": [],
-        "net": ["redis"],
+        # What it tells people is counted and kept where commands run, and is commands itself.
+        "redis": ["admin"],
+        "admin": ["redis"],
+        "net": ["redis", "admin"],
         "process": ["redis", "net"],
     },
     "bench": {
