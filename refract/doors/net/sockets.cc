@@ -5,13 +5,18 @@
 #include <netinet/tcp.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 
 #include <algorithm>
 #include <array>
 #include <bit>
 #include <cerrno>
+#include <cstddef>
+#include <cstring>
 #include <iterator>
 #include <span>
+#include <string>
+#include <tuple>
 #include <utility>
 
 #include "refract/base/log.h"
@@ -59,6 +64,25 @@ void tune(int fd) noexcept {
   set(IPPROTO_TCP, TCP_KEEPCNT, 3);
 }
 
+// As Redis has it: of a Unix socket its path stands for both ends.
+struct Ends {
+  std::string peer;
+  std::string local;
+};
+Ends ends_of(int fd) {
+  Ends ends{.peer = fabric::tcp::peer_address(fd).text(), .local = fabric::tcp::local_address(fd).text()};
+  if (!ends.local.empty()) return ends;
+  sockaddr_un address{};
+  socklen_t bytes = sizeof(address);
+  if (::getsockname(fd, reinterpret_cast<sockaddr*>(&address), &bytes) != 0) return ends;
+  const size_t path_bytes =
+      bytes > offsetof(sockaddr_un, sun_path) ? bytes - offsetof(sockaddr_un, sun_path) : 0;
+  ends.local.assign(address.sun_path, ::strnlen(address.sun_path, path_bytes));
+  ends.local += ":0";
+  ends.peer = ends.local;
+  return ends;
+}
+
 // An epoll event's word: a line's address; or with the lowest bit a listener's number.
 uint64_t word_of_listener(int fd) noexcept {
   return static_cast<uint64_t>(fd) << 1 | 1;
@@ -68,10 +92,9 @@ uint64_t word_of_listener(int fd) noexcept {
 
 class Sockets::Line final : private redis::Session::Listener {
  public:
-  Line(Sockets& sockets, Descriptor taken)
+  Line(Sockets& sockets, Descriptor taken, Ends ends)
       : socket(std::move(taken)),
-        session(sockets.store_, *this, fabric::tcp::peer_address(socket.get()).text(),
-                fabric::tcp::local_address(socket.get()).text()),
+        session(sockets.store_, *this, std::move(ends.peer), std::move(ends.local)),
         sockets_(sockets) {}
   Line(const Line&) = delete;
   Line& operator=(const Line&) = delete;
@@ -92,12 +115,15 @@ class Sockets::Line final : private redis::Session::Listener {
 
  private:
   void has_replies() noexcept override { sockets_.call_up(*this); }
+  void end_now() noexcept override { sockets_.end(*this); }
+  [[nodiscard]] int descriptor() const noexcept override { return socket.get(); }
 
   Sockets& sockets_;
 };
 
 Sockets::Sockets(runtime::Shard& shard, redis::Store& store) noexcept : shard_(shard), store_(store) {
   shard_.add(*this);
+  store_.common.crew.sit(store_.place, shard_, *this);
 }
 
 Reported<std::unique_ptr<Sockets>> Sockets::create(runtime::Shard& shard, redis::Store& store,
@@ -113,6 +139,7 @@ Reported<std::unique_ptr<Sockets>> Sockets::create(runtime::Shard& shard, redis:
 }
 
 Sockets::~Sockets() {
+  store_.common.crew.leave(store_.place);
   shard_.remove(*this);
   if (epoll_) shard_.unwatch(epoll_.get());
 }
@@ -150,10 +177,30 @@ void Sockets::close() noexcept {
   for (const auto& line : lines_) end(*line);
 }
 
+void Sockets::visit(const Visit& visit) {
+  for (const auto& line : lines_) {
+    if (!line->has_ended) visit(line->session);
+  }
+}
+
+void Sockets::visit_ended(const Visit& visit) {
+  for (Line* const line : ended_) visit(line->session);
+}
+
+void Sockets::note_rates() noexcept {
+  const redis::Counts& counts = store_.counts;
+  store_.common.rates.note(shard_.now_ns(), {.commands = counts.commands.load(std::memory_order_relaxed),
+                                             .bytes_in = counts.bytes_in.load(std::memory_order_relaxed),
+                                             .bytes_out = counts.bytes_out.load(std::memory_order_relaxed)});
+}
+
 size_t Sockets::poll() noexcept {
   if (!ended_.empty()) bury();
-  size_t done = look();
+  size_t done = store_.common.crew.poll(store_.place);
+  done += look();
   serving_.swap(ready_);
+  // Of what was before a sleep, times would be wrong by that.
+  if (!serving_.empty()) shard_.refresh_now();
   done += serving_.size();
   for (Line* const line : serving_) {
     line->is_ready = false;
@@ -161,11 +208,13 @@ size_t Sockets::poll() noexcept {
   }
   serving_.clear();
   redis::send_gathered(store_);
+  if (done > 0 && store_.common.rates.is_due(shard_.now_ns())) note_rates();
   return done;
 }
 
 bool Sockets::prepare_sleep() noexcept {
-  return look() == 0 && ready_.empty() && (store_.gathered.empty() || store_.is_send_due);
+  return look() == 0 && ready_.empty() && !store_.common.crew.has_work(store_.place) &&
+         (store_.gathered.empty() || store_.is_send_due);
 }
 
 size_t Sockets::look() noexcept {
@@ -201,11 +250,13 @@ void Sockets::accept_some(int listener) {
       return;
     }
     if (store_.counts.connections.load(std::memory_order_relaxed) >= lines_max_) {
+      store_.counts.rejected.fetch_add(1, std::memory_order_relaxed);
       (void)::send(socket.get(), kNoRoom.data(), kNoRoom.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
       continue;
     }
     tune(socket.get());
-    lines_.push_back(std::make_unique<Line>(*this, std::move(socket)));
+    Ends ends = ends_of(socket.get());
+    lines_.push_back(std::make_unique<Line>(*this, std::move(socket), std::move(ends)));
     Line& line = *lines_.back();
     line.place = std::prev(lines_.end());
     epoll_event wanted{};
@@ -243,8 +294,8 @@ void Sockets::serve(Line& line) {
   count_memory(line);
   if (line.has_ended) return;
   const size_t unsent = line.session.output().bytes();
-  if (!line.session.has_proven() && unsent > redis::Session::kUnsentMaxUnproven) return end(line);
-  if (!line.session.has_proven() && line.counted_bytes > redis::Session::kHeldMaxUnproven) return end(line);
+  if (line.session.is_stranger() && unsent > redis::Session::kUnsentMaxUnproven) return end(line);
+  if (line.session.is_stranger() && line.counted_bytes > redis::Session::kHeldMaxUnproven) return end(line);
   const bool is_all_sent = unsent == 0;
   if (line.session.is_ending() && is_all_sent) return end(line);
   // More has come, or was left: another turn, behind the others'.
@@ -283,6 +334,7 @@ void Sockets::receive(Line& line) {
   const auto bytes = static_cast<size_t>(count);
   // Else there was no more, but for the end of the stream.
   line.is_readable = bytes == room.size() || line.has_hung_up;
+  store_.counts.bytes_in.fetch_add(bytes, std::memory_order_relaxed);
   if (long_room.empty()) {
     line.session.take({received_.data(), bytes});
   } else {
@@ -319,6 +371,9 @@ void Sockets::send(Line& line) {
       return end(line);
     }
   }
+  if (budget < kSentBytesATurn) {
+    store_.counts.bytes_out.fetch_add(kSentBytesATurn - budget, std::memory_order_relaxed);
+  }
   if (!output.is_empty()) {
     if (output.pinned() > 0) watch_pins(line);
     if (output.bytes() < redis::Session::kUnsentMax) line.session.output_was_sent();
@@ -339,14 +394,16 @@ void Sockets::count_memory(Line& line) {
 
 // False: what is held is under way, of connections that have ended.
 bool Sockets::end_largest() noexcept {
-  // One that has not proven itself goes before all that have.
+  // One that has not proven itself goes before all that have, and one that is to be kept behind all.
   const auto largest = std::ranges::max_element(lines_, {}, [](const auto& line) {
     const size_t bytes = line->has_ended ? 0 : line->counted_bytes;
-    return std::pair(bytes > 0 && !line->session.has_proven(), bytes);
+    return std::tuple(bytes > 0 && line->session.is_stranger(), bytes > 0 && !line->session.is_kept_longest(),
+                      bytes);
   });
   if (largest == lines_.end() || (*largest)->has_ended || (*largest)->counted_bytes == 0) return false;
   log_warn("the doors end the connection of {}: those of this thread hold {} bytes, and it holds {}",
            (*largest)->session.peer(), held_bytes_, (*largest)->counted_bytes);
+  store_.counts.evicted.fetch_add(1, std::memory_order_relaxed);
   end(**largest);
   return true;
 }

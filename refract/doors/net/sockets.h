@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "refract/base/report.h"
+#include "refract/doors/admin/crew.h"
 #include "refract/doors/redis/session.h"
 #include "refract/memory/host/descriptor.h"
 #include "refract/runtime/poller.h"
@@ -25,7 +26,7 @@
 
 namespace refract::doors {
 
-class Sockets final : public runtime::Poller {
+class Sockets final : public runtime::Poller, private redis::Lines {
  public:
   // Listening sockets may be other threads', too; they outlive it, as the store does. At most `lines_max`
   // connections of all threads: further ones are told so, and ended.
@@ -54,6 +55,8 @@ class Sockets final : public runtime::Poller {
   class Line;
 
   Sockets(runtime::Shard& shard, redis::Store& store) noexcept;
+  void visit(const Visit& visit) override;
+  void visit_ended(const Visit& visit) override;
   [[nodiscard]] bool listen() noexcept;
   void stop_listening() noexcept;
   void rest() noexcept;
@@ -71,6 +74,7 @@ class Sockets final : public runtime::Poller {
   void end(Line& line) noexcept;
   void bury();
   void call_up(Line& line);
+  void note_rates() noexcept;
 
   runtime::Shard& shard_;
   redis::Store& store_;

@@ -86,18 +86,23 @@ Reported<Start> ask(int link) {
 // One thread of the doors.
 class Worker {
  public:
-  Worker(const Start& start, const redis::Facts& facts, const redis::Loading& loading,
-         redis::Counts& counts) noexcept
-      : start_(start), facts_(facts), loading_(loading), counts_(counts) {}
+  // `place`: its own among all threads.
+  Worker(const Start& start, redis::Common& common, size_t place) noexcept
+      : start_(start), common_(common), place_(place) {}
 
   [[nodiscard]] int run() {
     std::unique_ptr<AsyncClient> client;
-    redis::Store store{
-        .client = nullptr, .shard = shard_, .facts = facts_, .loading = loading_, .counts = counts_};
+    redis::Store store{.client = nullptr,
+                       .shard = shard_,
+                       .facts = common_.facts,
+                       .loading = common_.loading,
+                       .counts = common_.counts,
+                       .common = common_,
+                       .place = place_};
     std::vector<int> listeners;
     listeners.reserve(start_.listeners.size());
     for (const Descriptor& listener : start_.listeners) listeners.push_back(listener.get());
-    auto sockets = Sockets::create(shard_, store, listeners, lines_max());
+    auto sockets = Sockets::create(shard_, store, listeners, common_.facts.lines_max);
     if (!sockets) {
       log_error("{}", sockets.error().to_line());
       runtime::end_process(1);
@@ -113,6 +118,8 @@ class Worker {
     (void)shard_.run_until([&] { return (*sockets)->count() == 0; }, shard_.refresh_now() + kEnding_ns);
     // Commands that still wait for a server: the process ends without their end.
     if ((*sockets)->count() != 0) runtime::end_process(0);
+    // Others that use the store, such as those that watch, go before it.
+    shard_.drop_tasks();
     return 0;
   }
   // Any thread.
@@ -128,16 +135,15 @@ class Worker {
       auto client = runtime::block_on(
           shard_, AsyncClient::connect(shard_, start_.birth.node, {.timeout_ns = redis::kDoorTimeout_ns}));
       if (client) return std::move(*client);
-      if (!loading_.is_so()) log_warn("the doors do not reach the node: {}", client.error().to_line());
+      if (!common_.loading.is_so()) log_warn("the doors do not reach the node: {}", client.error().to_line());
       (void)shard_.run_until([] { return false; }, shard_.refresh_now() + kConnectAgain_ns);
     }
     return nullptr;
   }
 
   const Start& start_;
-  const redis::Facts& facts_;
-  const redis::Loading& loading_;
-  redis::Counts& counts_;
+  redis::Common& common_;
+  size_t place_;
   runtime::Shard shard_{system_clock(), {.ops_max = kOperationsMax}};
   std::atomic<bool> is_stopping_ = false;
 };
@@ -177,19 +183,21 @@ int run_doors(int keeper_link) {
     return 1;
   }
   const node::DoorsBirth& birth = start->birth;
-  const redis::Facts facts{.password = birth.password,
-                           .node = birth.node,
-                           .tcp_port = birth.tcp_port,
-                           .begun_ns = system_clock().now_ns(),
-                           .threads = birth.threads,
-                           .memory_limit_bytes = birth.memory_limit_bytes,
-                           .eviction = birth.eviction};
-  redis::Loading loading(birth.is_loading, keeper_link);
-  redis::Counts counts;
+  redis::Common common({.password = birth.password,
+                        .node = birth.node,
+                        .tcp_port = birth.tcp_port,
+                        .begun_ns = system_clock().now_ns(),
+                        .threads = birth.threads,
+                        .memory_limit_bytes = birth.memory_limit_bytes,
+                        .eviction = birth.eviction,
+                        .durability = birth.durability,
+                        .folder = birth.folder,
+                        .lines_max = lines_max()},
+                       birth.is_loading, keeper_link);
   std::vector<std::unique_ptr<Worker>> workers;
   std::vector<std::unique_ptr<runtime::ShardThread>> threads;
   for (uint32_t i = 0; i < birth.threads; ++i) {
-    workers.push_back(std::make_unique<Worker>(*start, facts, loading, counts));
+    workers.push_back(std::make_unique<Worker>(*start, common, i));
     auto thread = runtime::ShardThread::start({.name = "doors", .on_end = [](int) {}},
                                               [worker = workers.back().get()] { return worker->run(); });
     if (!thread) {
@@ -198,7 +206,7 @@ int run_doors(int keeper_link) {
     }
     threads.push_back(std::move(*thread));
   }
-  await_end(signals.get(), keeper_link, loading);
+  await_end(signals.get(), keeper_link, common.loading);
   for (const auto& worker : workers) worker->stop();
   threads.clear();
   return 0;

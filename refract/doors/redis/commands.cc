@@ -7,6 +7,7 @@
 #include <array>
 #include <unordered_map>
 
+#include "refract/doors/admin/handlers.h"
 #include "refract/doors/redis/handlers.h"
 
 namespace refract::doors::redis {
@@ -27,10 +28,12 @@ Kind kind_of_set(Words words) {
 constexpr Row kRows[] = {
     {"auth", -2, Kind::kLocal, auth, nullptr, "noscript loading stale fast no_auth allow_busy", 0, 0, 0,
      true},
-    {"client", -2, Kind::kLocal, client, nullptr, "admin noscript loading stale", 0, 0, 0},
-    {"command", -1, Kind::kLocal, command, nullptr, "loading stale", 0, 0, 0},
-    {"config", -2, Kind::kLocal, config, nullptr, "admin noscript loading stale", 0, 0, 0},
+    {"client", -2, Kind::kLocal, nullptr, nullptr, "", 0, 0, 0, false, false, nullptr, client_rows},
+    {"command", -1, Kind::kLocal, command, nullptr, "loading stale", 0, 0, 0, false, false, nullptr,
+     command_rows},
+    {"config", -2, Kind::kLocal, nullptr, nullptr, "", 0, 0, 0, false, false, nullptr, config_rows},
     {"dbsize", 1, Kind::kAll, nullptr, dbsize, "readonly fast", 0, 0, 0},
+    {"debug", -2, Kind::kAll, nullptr, debug, "admin noscript loading stale", 0, 0, 0},
     {"del", -2, Kind::kAll, nullptr, del, "write", 1, -1, 1, false, false, kind_of_del},
     {"echo", 2, Kind::kLocal, echo, nullptr, "loading stale fast", 0, 0, 0},
     {"exists", -2, Kind::kRead, exists_at_once, exists, "readonly fast", 1, -1, 1},
@@ -39,21 +42,29 @@ constexpr Row kRows[] = {
     {"hello", -1, Kind::kLocal, hello, nullptr, "noscript loading stale fast no_auth allow_busy", 0, 0, 0,
      true},
     {"info", -1, Kind::kAll, info_at_once, info, "loading stale", 0, 0, 0},
+    {"latency", -2, Kind::kLocal, nullptr, nullptr, "", 0, 0, 0, false, false, nullptr, latency_rows},
+    {"memory", -2, Kind::kLocal, nullptr, nullptr, "", 0, 0, 0, false, false, nullptr, memory_rows},
     {"mget", -2, Kind::kRead, nullptr, mget, "readonly fast", 1, -1, 1},
     {"mset", -3, Kind::kAll, nullptr, mset, "write denyoom", 1, -1, 2},
+    {"object", -2, Kind::kLocal, nullptr, nullptr, "", 0, 0, 0, false, false, nullptr, object_rows},
     {"pexpiretime", 2, Kind::kRead, ttl_at_once, ttl, "readonly fast", 1, 1, 1},
     {"ping", -1, Kind::kLocal, ping, nullptr, "fast", 0, 0, 0},
     {"pttl", 2, Kind::kRead, ttl_at_once, ttl, "readonly fast", 1, 1, 1},
     {"quit", -1, Kind::kLocal, quit, nullptr, "noscript loading stale fast no_auth allow_busy", 0, 0, 0,
      true},
+    {"reset", 1, Kind::kLocal, reset, nullptr, "noscript loading stale fast no_auth allow_busy", 0, 0, 0,
+     true},
     {"scan", -2, Kind::kAll, nullptr, scan, "readonly", 0, 0, 0},
     {"select", 2, Kind::kLocal, select, nullptr, "loading stale fast", 0, 0, 0},
     {"set", -3, Kind::kWrite, nullptr, set, "write denyoom", 1, 1, 1, false, true, kind_of_set},
+    {"slowlog", -2, Kind::kLocal, nullptr, nullptr, "", 0, 0, 0, false, false, nullptr, slowlog_rows},
     {"strlen", 2, Kind::kRead, strlen_at_once, strlen, "readonly fast", 1, 1, 1},
+    {"time", 1, Kind::kLocal, time, nullptr, "loading stale fast", 0, 0, 0},
     {"touch", -2, Kind::kRead, exists_at_once, exists, "readonly fast", 1, -1, 1},
     {"ttl", 2, Kind::kRead, ttl_at_once, ttl, "readonly fast", 1, 1, 1},
     {"type", 2, Kind::kRead, type_at_once, type, "readonly fast", 1, 1, 1},
     {"unlink", -2, Kind::kAll, nullptr, del, "write fast", 1, -1, 1, false, false, kind_of_del},
+    {"wait", 3, Kind::kAll, nullptr, wait, "noscript", 0, 0, 0},
 };
 constexpr size_t kNameBytesMax = 32;
 
@@ -76,6 +87,27 @@ const Row* row_of(std::string_view name) noexcept {
   });
   const auto found = kByName.find(std::string_view(lower.data(), name.size()));
   return found == kByName.end() ? nullptr : found->second;
+}
+
+const Row* subrow_of(const Row& row, std::string_view name) noexcept {
+  if (row.subcommands == nullptr) return nullptr;
+  for (const Row& one : row.subcommands()) {
+    if (is(name, one.name.substr(row.name.size() + 1))) return &one;
+  }
+  return nullptr;
+}
+
+const Row* row_called_by(Words words) noexcept {
+  const Row* const row = words.empty() ? nullptr : row_of(words[0]);
+  const bool has_word = row != nullptr && row->subcommands != nullptr && words.size() > 1;
+  return has_word ? subrow_of(*row, words[1]) : row;
+}
+
+const Row* row_of_full_name(std::string_view name) noexcept {
+  const size_t bar = name.find('|');
+  if (bar == std::string_view::npos) return row_of(name);
+  const Row* const row = row_of(name.substr(0, bar));
+  return row == nullptr ? nullptr : subrow_of(*row, name.substr(bar + 1));
 }
 
 bool runs_while_loading(const Row& row) noexcept {
@@ -103,6 +135,14 @@ std::string unknown_command(Words words) {
 
 std::string wrong_arity(std::string_view name) {
   return fmt::format("ERR wrong number of arguments for '{}' command", name);
+}
+
+std::string unknown_subcommand(const Row& row, std::string_view word) {
+  std::string command(row.name);
+  std::ranges::transform(command, command.begin(), [](char c) {
+    return static_cast<char>(c >= 'a' && c <= 'z' ? c - ('a' - 'A') : c);
+  });
+  return fmt::format("ERR unknown subcommand '{}'. Try {} HELP.", word.substr(0, 128), command);
 }
 
 }  // namespace refract::doors::redis

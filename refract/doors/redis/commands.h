@@ -13,6 +13,10 @@
 #include <vector>
 
 #include "refract/client/async_client.h"
+#include "refract/doors/admin/crew.h"
+#include "refract/doors/admin/node_look.h"
+#include "refract/doors/admin/rates.h"
+#include "refract/doors/admin/slow_log.h"
 #include "refract/doors/redis/facts.h"
 #include "refract/doors/redis/reply.h"
 #include "refract/runtime/shard.h"
@@ -31,6 +35,19 @@ using OwnPending = std::unique_ptr<Pending, DropPending>;
 
 using Words = std::span<const std::string_view>;
 
+// What all threads have together. It outlives them.
+struct Common {
+  Common(Facts known, bool is_loading, int keeper_link)
+      : facts(std::move(known)), loading(is_loading, keeper_link), crew(facts.threads) {}
+
+  const Facts facts;
+  Loading loading;
+  Counts counts;
+  Rates rates;
+  SlowLog slow_log;
+  Crew crew;
+};
+
 // What all connections of a thread work with. All outlives them.
 struct Store {
   AsyncClient* client;  // Null: there is no node to be a client of yet.
@@ -38,6 +55,11 @@ struct Store {
   const Facts& facts;
   const Loading& loading;
   Counts& counts;
+  Common& common;
+  size_t place = 0;  // Of the thread, among all.
+  NodeLook node_look = {};
+  // Whether the slow log may want commands that take no time: then each is timed.
+  bool times_all = false;
   // The last row that was looked for, and by which name. Null: there was none.
   const Row* last_row = nullptr;
   std::string last_name = {};
@@ -91,11 +113,19 @@ struct Row {
   bool is_gathered = false;
   // Of these words, where it depends on them. Null: `kind`.
   Kind (*kind_of)(Words words) = nullptr;
+  // Their names are "client|list". Null: there are none. A row that has some, and no handler, needs one.
+  std::span<const Row> (*subcommands)() noexcept = nullptr;
 };
 
 [[nodiscard]] std::span<const Row> rows() noexcept;
 // Of a name in letters of any case. Null: there is none.
 [[nodiscard]] const Row* row_of(std::string_view name) noexcept;
+// That of one of its subcommands. Null: there is none of this name.
+[[nodiscard]] const Row* subrow_of(const Row& row, std::string_view name) noexcept;
+// Which of both these words call. Null: none.
+[[nodiscard]] const Row* row_called_by(Words words) noexcept;
+// Of "client" and "client|list". Null: there is none.
+[[nodiscard]] const Row* row_of_full_name(std::string_view name) noexcept;
 
 // Whether it is told while the node is loading, too, and without one.
 [[nodiscard]] bool runs_while_loading(const Row& row) noexcept;
@@ -103,5 +133,6 @@ struct Row {
 // In Redis's words.
 [[nodiscard]] std::string unknown_command(Words words);
 [[nodiscard]] std::string wrong_arity(std::string_view name);
+[[nodiscard]] std::string unknown_subcommand(const Row& row, std::string_view word);
 
 }  // namespace refract::doors::redis

@@ -36,15 +36,17 @@ void fail_with(Pending& command, Code code, const AsyncClient& client);
 // The same of one that replies at once, and changes nothing.
 [[nodiscard]] std::string error_of(Code code, const AsyncClient& client);
 
+// Whether CLIENT SETNAME and HELLO take it.
+[[nodiscard]] bool is_client_name(std::string_view name) noexcept;
+inline constexpr std::string_view kWrongClientName =
+    "ERR Client names cannot contain spaces, newlines or special characters.";
+
 // Of the connection.
 bool ping(Call& call);
 bool echo(Call& call);
 bool hello(Call& call);
 bool auth(Call& call);
 bool select(Call& call);
-bool client(Call& call);
-bool command(Call& call);
-bool config(Call& call);
 bool quit(Call& call);
 
 // Of the node.

@@ -7,17 +7,15 @@
 #include <utility>
 #include <vector>
 
-#include "refract/doors/redis/glob.h"
+#include "refract/base/clock.h"
+#include "refract/base/units.h"
+#include "refract/doors/admin/handlers.h"
 #include "refract/doors/redis/handlers.h"
 
 namespace refract::doors::redis {
 namespace {
 
 constexpr std::string_view kWrongPassword = "WRONGPASS invalid username-password pair or user is disabled.";
-
-std::string unknown_subcommand(std::string_view word, std::string_view command) {
-  return fmt::format("ERR unknown subcommand '{}'. Try {} HELP.", word.substr(0, 128), command);
-}
 
 // In a time that tells nothing of where they differ.
 bool is_same(std::string_view one, std::string_view other) noexcept {
@@ -34,47 +32,11 @@ bool is_proof(const Call& call, std::string_view user, std::string_view password
   return user == "default" && (wanted.empty() || is_same(password, wanted));
 }
 
-bool is_name(std::string_view name) noexcept {
+}  // namespace
+
+bool is_client_name(std::string_view name) noexcept {
   return std::ranges::all_of(name, [](char c) { return c >= '!' && c <= '~'; });
 }
-
-struct Setting {
-  std::string name;
-  std::string value;
-};
-
-std::vector<Setting> settings_of(const Facts& facts) {
-  return {
-      {"appendfsync", "everysec"},
-      {"appendonly", "no"},
-      {"databases", "1"},
-      {"maxmemory", std::to_string(facts.memory_limit_bytes)},
-      {"maxmemory-policy", facts.eviction},
-      {"port", std::to_string(facts.tcp_port)},
-      {"proto-max-bulk-len", std::to_string(RequestParser::kBulkBytesMax)},
-      {"save", ""},
-      {"timeout", "0"},
-  };
-}
-
-void tell_row(Reply& reply, const Row& row) {
-  reply.array(10);
-  reply.bulk(row.name);
-  reply.number(row.arity);
-  std::vector<std::string_view> flags;
-  for (std::string_view rest = row.flags; !rest.empty();) {
-    const size_t end = std::min(rest.find(' '), rest.size());
-    flags.push_back(rest.substr(0, end));
-    rest.remove_prefix(std::min(end + 1, rest.size()));
-  }
-  reply.array(flags.size());
-  for (const std::string_view flag : flags) reply.simple(flag);
-  for (const int place : {row.first_key, row.last_key, row.key_step}) reply.number(place);
-  // Categories of ACLs, tips, key specifications, subcommands: none are told.
-  for (int i = 0; i < 4; ++i) reply.array(0);
-}
-
-}  // namespace
 
 bool ping(Call& call) {
   if (call.words.size() > 2) {
@@ -159,8 +121,8 @@ bool hello(Call& call) {
         "the same time");
     return true;
   }
-  if (name && !is_name(*name)) {
-    call.reply.error("ERR Client names cannot contain spaces, newlines or special characters.");
+  if (name && !is_client_name(*name)) {
+    call.reply.error(kWrongClientName);
     return true;
   }
   call.session.prove();
@@ -199,93 +161,22 @@ bool select(Call& call) {
   return true;
 }
 
-bool client(Call& call) {
-  const std::string_view word = call.words[1];
-  const size_t count = call.words.size();
-  if (is(word, "id") && count == 2) {
-    call.reply.number(static_cast<int64_t>(call.session.id()));
-  } else if (is(word, "getname") && count == 2) {
-    if (call.session.name().empty()) {
-      call.reply.null();
-    } else {
-      call.reply.bulk(call.session.name());
-    }
-  } else if (is(word, "setname") && count == 3) {
-    if (is_name(call.words[2])) {
-      call.session.take_name(call.words[2]);
-      call.reply.ok();
-    } else {
-      call.reply.error("ERR Client names cannot contain spaces, newlines or special characters.");
-    }
-  } else if (is(word, "setinfo") && count == 4) {
-    call.reply.ok();
-  } else {
-    call.reply.error(unknown_subcommand(word, "CLIENT"));
-  }
+bool reset(Call& call) {
+  Session& session = call.session;
+  session.reset_replying();
+  session.take_name("");
+  session.speak(Protocol::kResp2);
+  if (!call.store.facts.password.empty()) session.forget_proof();
+  call.reply.simple("RESET");
   return true;
 }
 
-bool command(Call& call) {
-  const Words words = call.words;
-  if (words.size() == 1 || (is(words[1], "info") && words.size() == 2)) {
-    call.reply.array(rows().size());
-    for (const Row& row : rows()) tell_row(call.reply, row);
-  } else if (is(words[1], "count") && words.size() == 2) {
-    call.reply.number(static_cast<int64_t>(rows().size()));
-  } else if (is(words[1], "list") && words.size() == 2) {
-    call.reply.array(rows().size());
-    for (const Row& row : rows()) call.reply.bulk(row.name);
-  } else if (is(words[1], "info") && words.size() > kNamesMax) {
-    call.reply.error(kManyNames);
-  } else if (is(words[1], "info")) {
-    call.reply.array(words.size() - 2);
-    for (const std::string_view name : words.subspan(2)) {
-      const Row* const row = row_of(name);
-      if (row != nullptr) {
-        tell_row(call.reply, *row);
-      } else {
-        call.reply.null_array();
-      }
-    }
-  } else if (is(words[1], "docs")) {
-    // What they do is Redis's documentation: nothing is told of it here.
-    call.reply.map(0);
-  } else {
-    call.reply.error(unknown_subcommand(words[1], "COMMAND"));
-  }
-  return true;
-}
-
-bool config(Call& call) {
-  const Words words = call.words;
-  if (!is(words[1], "get")) {
-    call.reply.error(unknown_subcommand(words[1], "CONFIG"));
-    return true;
-  }
-  if (words.size() < 3) {
-    call.reply.error(wrong_arity("config|get"));
-    return true;
-  }
-  if (words.size() > kNamesMax) {
-    call.reply.error(kManyNames);
-    return true;
-  }
-  const auto is_long = [](std::string_view word) { return word.size() > kPatternBytesMax; };
-  if (std::ranges::any_of(words, is_long)) {
-    call.reply.error(kLongPattern);
-    return true;
-  }
-  std::vector<Setting> wanted = settings_of(call.store.facts);
-  std::erase_if(wanted, [&](const Setting& one) {
-    return std::ranges::none_of(words.subspan(2), [&](std::string_view pattern) {
-      return matches(pattern, one.name, /*ignores_case=*/true);
-    });
-  });
-  call.reply.map(wanted.size());
-  for (const Setting& one : wanted) {
-    call.reply.bulk(one.name);
-    call.reply.bulk(one.value);
-  }
+// Microseconds, as two words.
+bool time(Call& call) {
+  const uint64_t us = system_clock().wall_ns() / kMicrosecond_ns;
+  call.reply.array(2);
+  call.reply.bulk(std::to_string(us / 1'000'000));
+  call.reply.bulk(std::to_string(us % 1'000'000));
   return true;
 }
 

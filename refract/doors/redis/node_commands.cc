@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Commands of the node as a whole; and what failures are called.
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <charconv>
@@ -10,8 +9,7 @@
 #include <string_view>
 #include <utility>
 
-#include "refract/base/clock.h"
-#include "refract/base/units.h"
+#include "refract/doors/admin/info.h"
 #include "refract/doors/redis/glob.h"
 #include "refract/doors/redis/handlers.h"
 
@@ -53,54 +51,6 @@ ScanOptions scan_options_of(Words words) {
   return options;
 }
 
-// `stat` is null where the node's server does not tell.
-std::string info_of(const Store& store, const NodeStat* stat) {
-  const Facts& facts = store.facts;
-  const Counts& counts = store.counts;
-  std::string text = fmt::format(
-      "# Server\r\nredis_version:{}\r\nredis_mode:standalone\r\nos:Linux\r\narch_bits:64\r\n"
-      "process_id:{}\r\ntcp_port:{}\r\nuptime_in_seconds:{}\r\nio_threads_active:{}\r\n"
-      "refract_version:{}\r\nrefract_socket:{}\r\n\r\n",
-      kRedisVersion, ::getpid(), facts.tcp_port, (system_clock().now_ns() - facts.begun_ns) / kSecond_ns,
-      facts.threads, REFRACT_VERSION, facts.node);
-  text += fmt::format("# Clients\r\nconnected_clients:{}\r\n\r\n", counts.connections.load());
-  text += "# Memory\r\n";
-  if (stat != nullptr) text += fmt::format("used_memory:{}\r\n", stat->bytes_live + stat->bytes_retired);
-  text +=
-      fmt::format("maxmemory:{}\r\nmaxmemory_policy:{}\r\n\r\n", facts.memory_limit_bytes, facts.eviction);
-  text += fmt::format("# Persistence\r\nloading:{}\r\n\r\n", store.loading.is_so() ? 1 : 0);
-  text += fmt::format(
-      "# Stats\r\ntotal_connections_received:{}\r\ntotal_commands_processed:{}\r\nkeyspace_hits:{}\r\n"
-      "keyspace_misses:{}\r\n",
-      counts.received.load(), counts.commands.load(), counts.hits.load(), counts.misses.load());
-  if (stat != nullptr) text += fmt::format("expired_keys:{}\r\n", stat->expired);
-  text += "\r\n# Replication\r\nrole:master\r\nconnected_slaves:0\r\n\r\n# Keyspace\r\n";
-  if (stat != nullptr && stat->entries != 0) {
-    text += fmt::format("db0:keys={},expires={},avg_ttl=0\r\n", stat->entries, stat->expiring_entries);
-  }
-  return text;
-}
-
-// The sections of these names; nothing named, or "all" and the like: every one.
-std::string sections_of(const std::string& text, Words names) {
-  const bool is_all = names.empty() || std::ranges::any_of(names, [](std::string_view name) {
-                        return is(name, "all") || is(name, "default") || is(name, "everything");
-                      });
-  if (is_all) return text;
-  std::string wanted;
-  for (size_t begin = text.find("# "); begin != std::string::npos;) {
-    const size_t end = std::min(text.find("# ", begin + 2), text.size());
-    const std::string_view section = std::string_view(text).substr(begin, end - begin);
-    const std::string_view title = section.substr(2, section.find('\r') - 2);
-    const auto is_named = [&](std::string_view name) {
-      return std::ranges::equal(name, title, [](char a, char b) { return (a | ' ') == (b | ' '); });
-    };
-    if (std::ranges::any_of(names, is_named)) wanted += section;
-    begin = end == text.size() ? std::string::npos : end;
-  }
-  return wanted;
-}
-
 }  // namespace
 
 std::string error_of(Code code, const AsyncClient& client) {
@@ -129,13 +79,13 @@ void fail_with(Pending& command, Code code, const AsyncClient& client) {
 // Of a node that is not there yet.
 bool info_at_once(Call& call) {
   if (call.store.client != nullptr) return false;
-  call.reply.text(sections_of(info_of(call.store, nullptr), call.words.subspan(1)));
+  call.reply.text(info_text(call.store, nullptr, call.words.subspan(1)));
   return true;
 }
 
 Task<> info(Store& store, Pending& command) {
-  const Result<NodeStat> stat = co_await store.client->stat();
-  command.reply().text(sections_of(info_of(store, stat ? &*stat : nullptr), Words(command.words).subspan(1)));
+  const NodeStat* const stat = co_await look_at_node(store);
+  command.reply().text(info_text(store, stat, Words(command.words).subspan(1)));
 }
 
 Task<> dbsize(Store& store, Pending& command) {

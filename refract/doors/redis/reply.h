@@ -35,6 +35,8 @@ class Reply {
   // So many replies follow; of a map twice as many.
   void array(size_t count) { count_line('*', count); }
   void map(size_t count);
+  // Each of them once.
+  void set(size_t count) { count_line(protocol_ == Protocol::kResp3 ? '~' : '*', count); }
   // Text for people: a verbatim string in RESP3.
   void text(std::string_view text);
   [[nodiscard]] Protocol protocol() const noexcept { return protocol_; }

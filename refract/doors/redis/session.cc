@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "refract/base/check.h"
+#include "refract/base/clock.h"
+#include "refract/base/units.h"
 #include "refract/doors/redis/words.h"
 
 namespace refract::doors::redis {
@@ -35,6 +37,9 @@ Session::Session(Store& store, Listener& listener, std::string peer, std::string
     : store_(store),
       listener_(listener),
       has_proven_(store.facts.password.empty()),
+      is_stranger_(!has_proven_),
+      begun_ns_(store.shard.now_ns()),
+      last_heard_ns_(begun_ns_),
       id_(store.counts.next_id.fetch_add(1, std::memory_order_relaxed)),
       peer_(std::move(peer)),
       local_(std::move(local)) {
@@ -47,10 +52,17 @@ Session::~Session() {
 
 void Session::prove() noexcept {
   has_proven_ = true;
+  is_stranger_ = false;
   parser_.set_proven(true);
 }
 
+void Session::forget_proof() noexcept {
+  has_proven_ = false;
+  parser_.set_proven(false);
+}
+
 void Session::take(std::string_view came) {
+  last_heard_ns_ = store_.shard.now_ns();
   if (!kept_.empty()) {
     kept_ += came;
     return take_kept();
@@ -116,6 +128,7 @@ void Session::begin_long_word(std::string_view request) {
 size_t Session::take_requests(std::string_view bytes) {
   size_t taken = 0;
   uint64_t count = 0;
+  store_.times_all = store_.common.slow_log.wants_short_ones();
   while (takes_requests() && !is_full()) {
     const RequestParser::Step step = parser_.parse(bytes.substr(taken));
     if (step == RequestParser::Step::kMore) break;
@@ -138,29 +151,72 @@ size_t Session::take_requests(std::string_view bytes) {
 }
 
 void Session::take_request(const std::vector<std::string_view>& words) {
+  if (has_no_reply_) {
+    skips_ = std::exchange(skips_next_, false);
+    has_no_reply_ = is_off_ || skips_;
+  }
   // Mostly it is the same as the last one.
   if (store_.last_row == nullptr || words.front() != store_.last_name) {
     store_.last_row = row_of(words.front());
     store_.last_name = store_.last_row == nullptr ? std::string_view() : words.front();
   }
-  const Row* const row = store_.last_row;
+  const Row* row = store_.last_row;
   if (row == nullptr && is_of_browser(words.front())) return end();
   if (row == nullptr) return refuse(unknown_command(words));
+  if (row->subcommands != nullptr && words.size() > 1) {
+    const Row* const of_word = subrow_of(*row, words[1]);
+    if (of_word == nullptr) return refuse(unknown_subcommand(*row, words[1]));
+    row = of_word;
+  }
+  last_row_ = row;
   if (!has_arity(*row, words.size())) return refuse(wrong_arity(row->name));
   if (!has_proven_ && !row->is_open) return refuse("NOAUTH Authentication required.");
   if (store_.client == nullptr && !runs_while_loading(*row) && store_.loading.is_so()) {
     return refuse("LOADING Redis is loading the dataset in memory");
   }
-  if (pending_.empty() && row->at_once != nullptr && has_node_for(*row)) {
+  if (pending_.empty() && row->at_once != nullptr && !has_no_reply_ && has_node_for(*row)) {
     Call call{.store = store_, .session = *this, .words = words, .reply = {output_, protocol_}};
-    if (row->at_once(call)) return;
+    const bool is_done = is_timed(words) ? run_at_once(*row, call) : row->at_once(call);
+    if (is_done) return;
   }
   line_up(*row, words);
 }
 
+bool Session::run_at_once(const Row& row, Call& call) {
+  if (!is_timed(call.words)) return row.at_once(call);
+  const uint64_t begun_ns = store_.shard.refresh_now();
+  if (!row.at_once(call)) return false;
+  store_.shard.refresh_now();
+  note_time(row, call.words, begun_ns);
+  return true;
+}
+
+// What those have in their words that are open to strangers is not written down: passwords.
+void Session::note_time(const Row& row, Words words, uint64_t begun_ns) {
+  SlowLog& log = store_.common.slow_log;
+  const uint64_t now_ns = store_.shard.now_ns();
+  const uint64_t took_ns = now_ns - std::min(begun_ns, now_ns);
+  if (!log.is_slow(took_ns) || row.is_open) return;
+  log.add(words, {.at_s = store_.shard.clock().wall_ns() / kSecond_ns,
+                  .took_us = took_ns / kMicrosecond_ns,
+                  .words = {},
+                  .client = peer_,
+                  .client_name = name_});
+}
+
+void Session::set_replying(Replying wanted) noexcept {
+  if (wanted == Replying::kNotNext) {
+    skips_next_ = !is_off_;
+  } else {
+    is_off_ = wanted == Replying::kOff;
+    skips_ = skips_next_ = false;
+  }
+  has_no_reply_ = is_off_ || skips_ || skips_next_;
+}
+
 // In its place among the others.
 void Session::refuse(std::string_view why) {
-  if (pending_.empty()) return Reply(output_, protocol_).error(why);
+  if (pending_.empty() && !has_no_reply_) return Reply(output_, protocol_).error(why);
   Pending& command = add_pending();
   command.has_begun = command.is_over = true;
   command.reply().error(why);
@@ -177,7 +233,9 @@ void Session::line_up(const Row& row, const std::vector<std::string_view>& words
   // What concerns the connection alone counts for all that follows.
   if (row.kind == Kind::kLocal) {
     Call call{.store = store_, .session = *this, .words = last.words, .reply = last.reply()};
-    last.has_begun = row.at_once(call);
+    last.has_begun = run_at_once(row, call);
+    // It may have been what the client asked for.
+    last.is_mute = has_no_reply_;
     is_over(last);
   }
   go_on();
@@ -194,6 +252,7 @@ Pending& Session::add_pending() {
   Pending& last = *pending_.back();
   last.session = this;
   last.protocol = protocol_;
+  last.is_mute = has_no_reply_;
   return last;
 }
 
@@ -210,7 +269,8 @@ void Pending::reset() {
   row = nullptr;
   words_bytes = 0;
   if (answer.own_bytes() > kSpareBytes) answer = {};
-  has_begun = is_over = breaks = false;
+  begun_ns = 0;
+  has_begun = is_over = breaks = is_mute = false;
 }
 
 // Long words stay where they are, in their order among the others.
@@ -281,8 +341,9 @@ void Session::begin(Pending& command) {
   command.has_begun = true;
   if (command.row->at_once != nullptr) {
     Call call{.store = store_, .session = *this, .words = command.words, .reply = command.reply()};
-    if (command.row->at_once(call)) return is_over(command);
+    if (run_at_once(*command.row, call)) return is_over(command);
   }
+  command.begun_ns = store_.shard.now_ns();
   ++begun_;
   reads_ += command.kind == Kind::kRead ? 1 : 0;
   alls_ += command.kind == Kind::kAll ? 1 : 0;
@@ -298,6 +359,7 @@ void Session::begin(Pending& command) {
 // Of one that has begun. Its words are not needed any more.
 void Session::is_over(Pending& command) {
   command.is_over = true;
+  if (command.begun_ns != 0) note_time(*command.row, command.words, command.begun_ns);
   pending_bytes_ += command.answer.bytes();
   pending_bytes_ -= command.words_bytes;
   command.drop_words();
@@ -305,6 +367,7 @@ void Session::is_over(Pending& command) {
 
 runtime::Task<> Session::run(Session& session, Pending& command) {
   co_await command.row->as_task(session.store_, command);
+  session.store_.shard.refresh_now();
   --session.begun_;
   session.reads_ -= command.kind == Kind::kRead ? 1 : 0;
   session.alls_ -= command.kind == Kind::kAll ? 1 : 0;
@@ -319,6 +382,7 @@ void Session::tell() noexcept {
 }
 
 void Session::end_gathered(std::span<Pending* const> commands) {
+  if (!commands.empty()) commands.front()->session->store_.shard.refresh_now();
   std::vector<Session*> sessions;
   sessions.reserve(commands.size());
   for (Pending* const command : commands) {
@@ -346,7 +410,7 @@ void Session::give_replies() {
     // What is given leaves nothing in it.
     Replies& answer = pending_.front()->answer;
     pending_bytes_ -= answer.bytes();
-    if (has_left_) answer = Replies();
+    if (has_left_ || pending_.front()->is_mute) answer = Replies();
     output_.append(answer);
     if (store_.spare.size() < kSpareMax) {
       pending_.front()->reset();
@@ -355,6 +419,14 @@ void Session::give_replies() {
     pending_.pop_front();
     first_waiting_ -= first_waiting_ > 0 ? 1 : 0;
   }
+}
+
+void Session::end_behind(const Pending& command) {
+  is_ending_ = true;
+  REFRACT_CHECK(pending_.front().get() == &command);
+  pending_.erase(pending_.begin() + 1, pending_.end());
+  first_waiting_ = 1;
+  pending_bytes_ = command.words_bytes;
 }
 
 void Session::copy_pinned() {

@@ -35,9 +35,11 @@ struct Pending {
   std::vector<std::string_view> words = {};  // In these.
   size_t words_bytes = 0;                    // Memory of all of them, and of this.
   Replies answer = {};
+  uint64_t begun_ns = 0;  // 0: it is not timed.
   bool has_begun = false;
   bool is_over = false;
-  bool breaks = false;  // What became of it is not known, so the connection ends instead of a reply.
+  bool breaks = false;   // What became of it is not known, so the connection ends instead of a reply.
+  bool is_mute = false;  // The client does not want its reply.
 
   [[nodiscard]] Reply reply() noexcept { return {answer, protocol}; }
   void take(const std::vector<std::string_view>& taken, std::vector<LongWord> long_ones);
@@ -66,10 +68,14 @@ class Session {
   // The same of its requests: AUTH and HELLO need less.
   static constexpr size_t kHeldMaxUnproven = size_t{64} * 1024;
 
-  // Told when replies are there that were not before, inside of a poll.
+  // What has the connection.
   class Listener {
    public:
+    // Replies are there that were not before. Inside of a poll.
     virtual void has_replies() noexcept = 0;
+    // The connection is to end now: the session is told to forget(). Not called inside of take().
+    virtual void end_now() noexcept = 0;
+    [[nodiscard]] virtual int descriptor() const noexcept = 0;
 
    protected:
     ~Listener() = default;
@@ -127,15 +133,48 @@ class Session {
 
   // For commands.
   void end() noexcept { is_ending_ = true; }
+  // The same behind the reply of this one, which runs alone: those behind it do not begin.
+  void end_behind(const Pending& command);
+  // Ends it from outside: what is under way is not replied to.
+  void kill() noexcept { listener_.end_now(); }
   [[nodiscard]] Protocol protocol() const noexcept { return protocol_; }
   void speak(Protocol protocol) noexcept { protocol_ = protocol; }
   [[nodiscard]] uint64_t id() const noexcept { return id_; }
   [[nodiscard]] bool has_proven() const noexcept { return has_proven_; }
   void prove() noexcept;
+  void forget_proof() noexcept;
+  // It has never proven itself.
+  [[nodiscard]] bool is_stranger() const noexcept { return is_stranger_; }
   [[nodiscard]] const std::string& name() const noexcept { return name_; }
   void take_name(std::string_view name) { name_ = name; }
   [[nodiscard]] const std::string& peer() const noexcept { return peer_; }
   [[nodiscard]] const std::string& local() const noexcept { return local_; }
+  [[nodiscard]] bool has_left() const noexcept { return has_left_; }
+  // Which replies the client wants. kNotNext: all but the next command's.
+  enum class Replying : uint8_t { kOn, kOff, kNotNext };
+  void set_replying(Replying wanted) noexcept;
+  // Replies are wanted again, but for that of the command which is taken now.
+  void reset_replying() noexcept {
+    is_off_ = skips_next_ = false;
+    has_no_reply_ = skips_;
+  }
+  // It ends behind all others where memory is short.
+  [[nodiscard]] bool is_kept_longest() const noexcept { return is_kept_longest_; }
+  void keep_longest(bool is_so) noexcept { is_kept_longest_ = is_so; }
+  // Its command waits for commands of others, which must not wait for it.
+  [[nodiscard]] bool waits_for_others() const noexcept { return waits_for_others_; }
+  void wait_for_others(bool is_so) noexcept { waits_for_others_ = is_so; }
+
+  // For people.
+  [[nodiscard]] const Row* last_row() const noexcept { return last_row_; }  // Null: none was called.
+  [[nodiscard]] uint64_t now_ns() const noexcept { return store_.shard.now_ns(); }
+  [[nodiscard]] uint64_t begun_ns() const noexcept { return begun_ns_; }
+  [[nodiscard]] uint64_t last_heard_ns() const noexcept { return last_heard_ns_; }
+  [[nodiscard]] size_t kept_bytes() const noexcept { return kept_.size(); }
+  [[nodiscard]] size_t kept_room() const noexcept { return kept_.capacity() - kept_.size(); }
+  [[nodiscard]] size_t pending_bytes() const noexcept { return pending_bytes_; }
+  [[nodiscard]] const Replies& output() const noexcept { return output_; }
+  [[nodiscard]] int descriptor() const noexcept { return listener_.descriptor(); }
 
  private:
   [[nodiscard]] size_t take_requests(std::string_view bytes);
@@ -144,6 +183,13 @@ class Session {
   void take_request(const std::vector<std::string_view>& words);
   void refuse(std::string_view why);
   void line_up(const Row& row, const std::vector<std::string_view>& words);
+  // One that has few words takes no time, unless such are wanted, too.
+  [[nodiscard]] bool is_timed(Words words) const noexcept {
+    constexpr size_t kFewWords = 64;
+    return store_.times_all || words.size() > kFewWords;
+  }
+  [[nodiscard]] bool run_at_once(const Row& row, Call& call);
+  void note_time(const Row& row, Words words, uint64_t begun_ns);
   void go_on();
   void tell() noexcept;
   [[nodiscard]] bool has_node_for(const Row& row) const noexcept;
@@ -174,9 +220,19 @@ class Session {
   bool is_stalled_ = false;
   Protocol protocol_ = Protocol::kResp2;
   bool has_proven_;
+  bool is_stranger_;
   bool is_ending_ = false;
   bool has_left_ = false;
   bool is_going_on_ = false;
+  bool is_off_ = false;        // No reply is wanted,
+  bool skips_ = false;         // or not that of the command which is taken now,
+  bool skips_next_ = false;    // or not that of the next one.
+  bool has_no_reply_ = false;  // One of these.
+  bool is_kept_longest_ = false;
+  bool waits_for_others_ = false;
+  uint64_t begun_ns_;
+  uint64_t last_heard_ns_;
+  const Row* last_row_ = nullptr;
   uint64_t id_;
   std::string name_;
   std::string peer_;

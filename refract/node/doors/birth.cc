@@ -29,6 +29,8 @@ std::string to_text(const DoorsBirth& birth) {
                                   {"tcp_port", birth.tcp_port},
                                   {"memory_limit", birth.memory_limit_bytes},
                                   {"eviction", birth.eviction},
+                                  {"durability", birth.durability},
+                                  {"folder", birth.folder},
                                   {"is_loading", birth.is_loading}});
 }
 
@@ -44,6 +46,8 @@ Reported<DoorsBirth> doors_birth_from(std::string_view text) {
                     .tcp_port = static_cast<uint16_t>(number_in(*value, "tcp_port")),
                     .memory_limit_bytes = number_in(*value, "memory_limit"),
                     .eviction = text_in(*value, "eviction"),
+                    .durability = text_in(*value, "durability"),
+                    .folder = text_in(*value, "folder"),
                     .is_loading = truth_in(*value, "is_loading")};
 }
 

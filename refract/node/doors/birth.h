@@ -23,7 +23,9 @@ struct DoorsBirth {
   std::string password;  // Empty: none is asked for.
   uint16_t tcp_port = 0;
   uint64_t memory_limit_bytes = 0;
-  std::string eviction;     // As memory.eviction has it.
+  std::string eviction;     // As Redis's maxmemory-policy has it.
+  std::string durability;   // As data.durability has it.
+  std::string folder;       // Of what the node keeps on a disk. Empty: it keeps nothing.
   bool is_loading = false;  // The node has not served yet; a byte on the link says when it does.
 };
 

@@ -23,6 +23,7 @@
 #include "refract/fabric/tcp/listen.h"
 #include "refract/fabric/verbs/device_names.h"
 #include "refract/node/config/cluster_nodes.h"
+#include "refract/node/config/knob_values.h"
 #include "refract/node/server/server.h"
 #include "refract/node/space/predecessor.h"
 
@@ -168,7 +169,9 @@ Reported<> Keeper::open_doors() {
        .memory_limit_bytes = config_.memory_limit_bytes,
        .eviction = config_.memory_eviction == kv::EvictionPolicy::kNone             ? "noeviction"
                    : config_.memory_eviction == kv::EvictionPolicy::kLeastOftenUsed ? "allkeys-lfu"
-                                                                                    : "allkeys-lru"});
+                                                                                    : "allkeys-lru",
+       .durability = knob_values::show_durability(config_),
+       .folder = config_.durability == Durability::kNone ? std::string() : config_.data_folder});
   if (!doors) return of_setting("doors.listen", std::move(doors).error());
   doors_.emplace(std::move(*doors));
   return {};

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "refract/doors/admin/client_line.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "refract/base/units.h"
+#include "refract/doors/redis/session.h"
+
+namespace refract::doors::redis {
+namespace {
+
+std::string flags_of(const Session& session) {
+  std::string flags;
+  if (!session.takes_requests()) flags += 'c';
+  if (session.peer().starts_with('/')) flags += 'U';
+  if (session.is_kept_longest()) flags += 'e';
+  return flags.empty() ? "N" : flags;
+}
+
+uint64_t seconds_since(uint64_t then_ns, uint64_t now_ns) noexcept {
+  return (now_ns - std::min(then_ns, now_ns)) / kSecond_ns;
+}
+
+}  // namespace
+
+// What there is no such thing of here is told as Redis tells it of a plain client.
+std::string client_line(const Session& session, uint64_t now_ns) {
+  const size_t unsent = session.output().bytes();
+  return fmt::format(
+      "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={} db=0 sub=0 psub=0 ssub=0 multi=-1 "
+      "qbuf={} qbuf-free={} argv-mem={} multi-mem=0 rbs={} rbp={} obl={} oll=0 omem=0 tot-mem={} events={} "
+      "cmd={} user=default redir=-1 resp={}\n",
+      session.id(), session.peer(), session.local(), session.descriptor(), session.name(),
+      seconds_since(session.begun_ns(), now_ns), seconds_since(session.last_heard_ns(), now_ns),
+      flags_of(session), session.kept_bytes(), session.kept_room(), session.pending_bytes(),
+      session.output().own_bytes(), unsent, unsent, sizeof(Session) + session.held_bytes(),
+      unsent > 0 ? "rw" : "r", session.last_row() != nullptr ? session.last_row()->name : "NULL",
+      static_cast<int>(session.protocol()));
+}
+
+bool ClientFilter::means(const Session& session) const noexcept {
+  return !is_none && (!id || *id == session.id()) && (!peer || *peer == session.peer()) &&
+         (!local || *local == session.local());
+}
+
+}  // namespace refract::doors::redis

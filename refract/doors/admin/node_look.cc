@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "refract/doors/admin/node_look.h"
+
+#include <utility>
+
+#include "refract/base/units.h"
+#include "refract/doors/redis/commands.h"
+
+namespace refract::doors::redis {
+namespace {
+
+constexpr uint64_t kLook_ns = kSecond_ns;
+
+// Those that came while it asked want what is there behind their own commands: it asks again for them.
+runtime::Task<> look_on(Store& store) {
+  NodeLook& look = store.node_look;
+  while (!look.waiting.empty()) {
+    const std::vector<runtime::Token> waiting = std::exchange(look.waiting, {});
+    Result<NodeStat> stat = co_await store.client->stat();
+    if (stat) look.last = std::move(*stat);
+    // One whose moment is over is not there any more, which this does not mind.
+    for (const runtime::Token token : waiting) (void)store.shard.ops().complete(token, {});
+  }
+  look.is_under_way = false;
+}
+
+}  // namespace
+
+runtime::Task<const NodeStat*> look_at_node(Store& store) {
+  NodeLook& look = store.node_look;
+  if (store.client == nullptr) co_return nullptr;
+  runtime::Pending answer = store.shard.ops().begin(store.shard.refresh_now() + kLook_ns);
+  if (answer.token() != 0) look.waiting.push_back(answer.token());
+  if (!std::exchange(look.is_under_way, true)) store.shard.spawn(look_on(store));
+  const runtime::OpResult result = co_await answer;
+  if (result.code != Code::kOk) std::erase(look.waiting, answer.token());
+  co_return look.last ? &*look.last : nullptr;
+}
+
+}  // namespace refract::doors::redis
