@@ -140,6 +140,33 @@ class OfDebian(unittest.TestCase):
                 self.assertEqual(said(door.path, parser), wanted)
                 self.assertEqual(said(shards.path, parser), wanted)
 
+    def test_redis_py_reads_what_tools_ask_for(self):
+        with Door("--doors-threads", "2") as door:
+            client = self.client(door.path, PARSERS[-1])
+            client.set("key", "value", ex=1000)
+            info = client.info()
+            self.assertEqual(info["redis_version"], "7.0.15")
+            self.assertEqual(info["db0"], {"keys": 1, "expires": 1, "avg_ttl": 0})
+            self.assertGreater(info["used_memory"], 0)
+            self.assertEqual(client.info("keyspace"), {"db0": info["db0"]})
+            client.client_setname("me")
+            (line,) = client.client_list()
+            self.assertEqual((line["name"], line["id"]), ("me", str(client.client_id())))
+            self.assertEqual(client.client_info()["cmd"], "client|info")
+            self.assertEqual(client.client_kill_filter(_id=10**9), 0)
+            self.assertEqual(client.config_get("slowlog-max-len"), {"slowlog-max-len": "128"})
+            self.assertTrue(client.config_set("slowlog-log-slower-than", 0))
+            client.get("key")
+            self.assertEqual(client.slowlog_get(1)[0]["command"], b"GET key")
+            self.assertTrue(client.slowlog_reset())
+            self.assertGreater(client.memory_usage("key"), len("key") + len("value"))
+            self.assertEqual(client.object("encoding", "key"), b"embstr")
+            self.assertEqual(client.command_count(), len(client.command()))
+            self.assertEqual(client.command()["mset"]["step_count"], 2)
+            self.assertEqual(client.command_getkeys("MSET", "a", 1, "b", 2), ["a", "b"])
+            self.assertEqual(client.wait(0, 10), 0)
+            self.assertEqual(len(client.time()), 2)
+
     def test_a_cache_of_key_value_tensors_works_as_with_redis(self):
         """What LMCache's connector sends: metadata and bytes of a chunk under two keys."""
         chunk = os.urandom(2 << 20)

@@ -233,7 +233,7 @@ class Differential(unittest.TestCase):
             rows = one.ask("COMMAND", "COUNT")
             self.assertTrue(one.ask("COMMAND").startswith(b"*" + rows[1:]))
             self.assertEqual(
-                one.ask("COMMAND", "INFO", "get")[:30], b"*1\r\n*10\r\n$3\r\nget\r\n:2\r\n*2\r\n+rea"
+                one.ask("COMMAND", "INFO", "get")[:30], b"*1\r\n*10\r\n$3\r\nget\r\n:2\r\n~2\r\n+rea"
             )
 
     def test_a_scan_finds_every_key_once(self):
