@@ -116,8 +116,8 @@ class Worker {
     }
     (*sockets)->finish();
     (void)shard_.run_until([&] { return (*sockets)->count() == 0; }, shard_.refresh_now() + kEnding_ns);
-    // Commands that still wait for a server: the process ends without their end.
-    if ((*sockets)->count() != 0) runtime::end_process(0);
+    // What still waits for a server: the process ends without its end.
+    if ((*sockets)->count() != 0 || store.node_look.is_under_way) runtime::end_process(0);
     // Others that use the store, such as those that watch, go before it.
     shard_.drop_tasks();
     return 0;
