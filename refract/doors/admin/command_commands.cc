@@ -100,22 +100,23 @@ bool command_list(Call& call) {
   const Words words = call.words;
   if (words.size() == 2) {
     tell_names(call.reply, [](const Row& /*row*/) { return true; });
-  } else if (words.size() != 5 || !is(words[2], "filterby")) {
-    call.reply.error(kSyntaxError);
-  } else if (is(words[3], "module")) {
+    return true;
+  }
+  const bool is_filtered = words.size() == 5 && is(words[2], "filterby");
+  if (is_filtered && is(words[3], "module")) {
     call.reply.array(0);
-  } else if (is(words[3], "aclcat")) {
+  } else if (is_filtered && is(words[3], "aclcat")) {
     tell_names(call.reply, [&](const Row& row) {
       return std::ranges::any_of(categories_of(row),
                                  [&](std::string_view category) { return is(words[4], category.substr(1)); });
     });
-  } else if (!is(words[3], "pattern")) {
-    call.reply.error(kSyntaxError);
-  } else if (words[4].size() > kPatternBytesMax) {
+  } else if (is_filtered && is(words[3], "pattern") && words[4].size() > kPatternBytesMax) {
     call.reply.error(kLongPattern);
-  } else {
+  } else if (is_filtered && is(words[3], "pattern")) {
     tell_names(call.reply,
                [&](const Row& row) { return matches(words[4], row.name, /*ignores_case=*/true); });
+  } else {
+    call.reply.error(kSyntaxError);
   }
   return true;
 }

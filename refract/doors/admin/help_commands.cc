@@ -77,6 +77,9 @@ constexpr Line kConfigHelp[] = {
     "REWRITE",
     "    Rewrite the configuration file.",
 };
+constexpr Line kHistogramHelp =
+    "    Return a cumulative distribution of latencies in the format of a histogram for the "
+    "specified command names.";
 constexpr Line kLatencyHelp[] = {
     "DOCTOR",
     "    Return a human readable latency analysis report.",
@@ -90,9 +93,7 @@ constexpr Line kLatencyHelp[] = {
     "    Reset latency data of one or more <event> classes.",
     "    (default: reset all data for all event classes)",
     "HISTOGRAM [COMMAND ...]",
-    "    Return a cumulative distribution of latencies in the format of a histogram for the specified "
-    "command "
-    "names.",
+    kHistogramHelp,
     "    If no commands are specified then all histograms are replied.",
 };
 constexpr Line kMemoryHelp[] = {
