@@ -17,48 +17,75 @@ namespace {
 Kind kind_of_del(Words words) {
   return words.size() == 2 ? Kind::kWrite : Kind::kAll;
 }
-// One that depends on what is there reads it.
+// Replies that may be long wait for room, and for all before them.
 Kind kind_of_set(Words words) {
-  const auto reads = [](std::string_view word) {
-    return is(word, "xx") || is(word, "get") || is(word, "keepttl");
-  };
-  return words.size() > 3 && std::ranges::any_of(words.subspan(3), reads) ? Kind::kAll : Kind::kWrite;
+  const auto is_get = [](std::string_view word) { return is_option(word, "get"); };
+  return words.size() > 3 && std::ranges::any_of(words.subspan(3), is_get) ? Kind::kAll : Kind::kWrite;
+}
+Kind kind_of_getex(Words words) {
+  return words.size() == 2 ? Kind::kRead : Kind::kAll;
 }
 
 constexpr Row kRows[] = {
+    {"append", 3, Kind::kWrite, nullptr, append, "write denyoom fast", 1, 1, 1},
     {"auth", -2, Kind::kLocal, auth, nullptr, "noscript loading stale fast no_auth allow_busy", 0, 0, 0,
      true},
     {"client", -2, Kind::kLocal, nullptr, nullptr, "", 0, 0, 0, false, false, nullptr, client_rows},
     {"command", -1, Kind::kLocal, command, nullptr, "loading stale", 0, 0, 0, false, false, nullptr,
      command_rows},
     {"config", -2, Kind::kLocal, nullptr, nullptr, "", 0, 0, 0, false, false, nullptr, config_rows},
+    {"copy", -3, Kind::kAll, nullptr, copy, "write denyoom", 1, 2, 1},
     {"dbsize", 1, Kind::kAll, nullptr, dbsize, "readonly fast", 0, 0, 0},
     {"debug", -2, Kind::kAll, nullptr, debug, "admin noscript loading stale", 0, 0, 0},
+    {"decr", 2, Kind::kWrite, nullptr, incr, "write denyoom fast", 1, 1, 1},
+    {"decrby", 3, Kind::kWrite, nullptr, incr, "write denyoom fast", 1, 1, 1},
     {"del", -2, Kind::kAll, nullptr, del, "write", 1, -1, 1, false, false, kind_of_del},
     {"echo", 2, Kind::kLocal, echo, nullptr, "loading stale fast", 0, 0, 0},
     {"exists", -2, Kind::kRead, exists_at_once, exists, "readonly fast", 1, -1, 1},
+    {"expire", -3, Kind::kWrite, nullptr, expire, "write fast", 1, 1, 1},
+    {"expireat", -3, Kind::kWrite, nullptr, expire, "write fast", 1, 1, 1},
     {"expiretime", 2, Kind::kRead, ttl_at_once, ttl, "readonly fast", 1, 1, 1},
     {"get", 2, Kind::kRead, get_at_once, get, "readonly fast", 1, 1, 1},
+    {"getdel", 2, Kind::kAll, nullptr, getdel, "write fast", 1, 1, 1},
+    {"getex", -2, Kind::kAll, nullptr, getex, "write fast", 1, 1, 1, false, false, kind_of_getex},
+    {"getrange", 4, Kind::kRead, getrange_at_once, getrange, "readonly", 1, 1, 1},
+    {"getset", 3, Kind::kAll, nullptr, getset, "write denyoom fast", 1, 1, 1},
     {"hello", -1, Kind::kLocal, hello, nullptr, "noscript loading stale fast no_auth allow_busy", 0, 0, 0,
      true},
+    {"incr", 2, Kind::kWrite, nullptr, incr, "write denyoom fast", 1, 1, 1},
+    {"incrby", 3, Kind::kWrite, nullptr, incr, "write denyoom fast", 1, 1, 1},
+    {"incrbyfloat", 3, Kind::kWrite, nullptr, incrbyfloat, "write denyoom fast", 1, 1, 1},
     {"info", -1, Kind::kAll, info_at_once, info, "loading stale", 0, 0, 0},
+    {"keys", 2, Kind::kAll, nullptr, keys, "readonly", 0, 0, 0},
     {"latency", -2, Kind::kLocal, nullptr, nullptr, "", 0, 0, 0, false, false, nullptr, latency_rows},
     {"memory", -2, Kind::kLocal, nullptr, nullptr, "", 0, 0, 0, false, false, nullptr, memory_rows},
     {"mget", -2, Kind::kRead, nullptr, mget, "readonly fast", 1, -1, 1},
     {"mset", -3, Kind::kAll, nullptr, mset, "write denyoom", 1, -1, 2},
+    {"msetnx", -3, Kind::kAll, nullptr, msetnx, "write denyoom", 1, -1, 2},
     {"object", -2, Kind::kLocal, nullptr, nullptr, "", 0, 0, 0, false, false, nullptr, object_rows},
+    {"persist", 2, Kind::kWrite, nullptr, persist, "write fast", 1, 1, 1},
+    {"pexpire", -3, Kind::kWrite, nullptr, expire, "write fast", 1, 1, 1},
+    {"pexpireat", -3, Kind::kWrite, nullptr, expire, "write fast", 1, 1, 1},
     {"pexpiretime", 2, Kind::kRead, ttl_at_once, ttl, "readonly fast", 1, 1, 1},
     {"ping", -1, Kind::kLocal, ping, nullptr, "fast", 0, 0, 0},
+    {"psetex", 4, Kind::kWrite, nullptr, setex, "write denyoom", 1, 1, 1},
     {"pttl", 2, Kind::kRead, ttl_at_once, ttl, "readonly fast", 1, 1, 1},
     {"quit", -1, Kind::kLocal, quit, nullptr, "noscript loading stale fast no_auth allow_busy", 0, 0, 0,
      true},
+    {"randomkey", 1, Kind::kAll, nullptr, randomkey, "readonly", 0, 0, 0},
+    {"rename", 3, Kind::kAll, nullptr, rename, "write", 1, 2, 1},
+    {"renamenx", 3, Kind::kAll, nullptr, rename, "write fast", 1, 2, 1},
     {"reset", 1, Kind::kLocal, reset, nullptr, "noscript loading stale fast no_auth allow_busy", 0, 0, 0,
      true},
     {"scan", -2, Kind::kAll, nullptr, scan, "readonly", 0, 0, 0},
     {"select", 2, Kind::kLocal, select, nullptr, "loading stale fast", 0, 0, 0},
     {"set", -3, Kind::kWrite, nullptr, set, "write denyoom", 1, 1, 1, false, true, kind_of_set},
+    {"setex", 4, Kind::kWrite, nullptr, setex, "write denyoom", 1, 1, 1},
+    {"setnx", 3, Kind::kWrite, nullptr, setnx, "write denyoom fast", 1, 1, 1},
+    {"setrange", 4, Kind::kWrite, nullptr, setrange, "write denyoom", 1, 1, 1},
     {"slowlog", -2, Kind::kLocal, nullptr, nullptr, "", 0, 0, 0, false, false, nullptr, slowlog_rows},
     {"strlen", 2, Kind::kRead, strlen_at_once, strlen, "readonly fast", 1, 1, 1},
+    {"substr", 4, Kind::kRead, getrange_at_once, getrange, "readonly", 1, 1, 1},
     {"time", 1, Kind::kLocal, time, nullptr, "loading stale fast", 0, 0, 0},
     {"touch", -2, Kind::kRead, exists_at_once, exists, "readonly fast", 1, -1, 1},
     {"ttl", 2, Kind::kRead, ttl_at_once, ttl, "readonly fast", 1, 1, 1},

@@ -18,6 +18,7 @@
 #include "refract/doors/admin/rates.h"
 #include "refract/doors/admin/slow_log.h"
 #include "refract/doors/redis/facts.h"
+#include "refract/doors/redis/key_turns.h"
 #include "refract/doors/redis/reply.h"
 #include "refract/runtime/shard.h"
 #include "refract/runtime/task.h"
@@ -68,9 +69,11 @@ struct Store {
   std::vector<OwnPending> spare = {};  // Of commands that are over: their memory is used again.
   // Plain SETs of all connections that go together: a message for each would cost more than what it asks for.
   std::vector<Pending*> gathered = {};
-  size_t batches = 0;           // Of them, under way.
-  uint64_t batch_begun_ns = 0;  // The last one.
-  bool is_send_due = false;     // By a timer.
+  size_t batches = 0;                // Of them, under way.
+  uint64_t batch_begun_ns = 0;       // The last one.
+  bool is_send_due = false;          // By a timer.
+  KeyTurns turns = KeyTurns(shard);  // To change what was read.
+  size_t changing_bytes = 0;         // Of values that are being changed.
 };
 
 // Sends what was gathered, at the end of each turn; while some is under way a moment later, or at its end.

@@ -25,14 +25,28 @@ inline constexpr size_t kNamesMax = 1024;
 inline constexpr std::string_view kManyNames = "ERR at most 1024 names";
 inline constexpr std::string_view kLongAnswer = "ERR the values of one command have at most 512 MiB";
 inline constexpr std::string_view kNoInteger = "ERR value is not an integer or out of range";
+inline constexpr std::string_view kNoFloat = "ERR value is not a valid float";
 // Of Redis that is spoken here, for programs that look at it.
 inline constexpr std::string_view kRedisVersion = "7.0.15";
 // Of a command with all its attempts.
 inline constexpr uint64_t kDoorTimeout_ns = 30 * kSecond_ns;
 
+// A key that was looked for, for what INFO tells.
+inline void count_read(Store& store, bool is_hit) noexcept {
+  (is_hit ? store.counts.hits : store.counts.misses).fetch_add(1, std::memory_order_relaxed);
+}
+// Puts the word at this place under the second one, from where it lies.
+[[nodiscard]] runtime::Task<Result<uint64_t>> put_word(Store& store, Pending& command, size_t place,
+                                                       PutOptions options);
+
+// What is wrong with the number of a database; empty: it is the one that there is.
+[[nodiscard]] std::string wrong_database(std::string_view word);
+
 // An operation that failed, in Redis's words where it has some. Where it is not known what became of a write,
 // the connection breaks.
 void fail_with(Pending& command, Code code, const AsyncClient& client);
+// The same of several changes at one moment, which have limits of their own.
+void fail_batch(Pending& command, Code code, const AsyncClient& client);
 // The same of one that replies at once, and changes nothing.
 [[nodiscard]] std::string error_of(Code code, const AsyncClient& client);
 
@@ -58,7 +72,6 @@ runtime::Task<> scan(Store& store, Pending& command);
 // Of keys.
 bool get_at_once(Call& call);
 runtime::Task<> get(Store& store, Pending& command);
-runtime::Task<> set(Store& store, Pending& command);
 runtime::Task<> mget(Store& store, Pending& command);
 runtime::Task<> mset(Store& store, Pending& command);
 runtime::Task<> del(Store& store, Pending& command);
@@ -70,5 +83,28 @@ bool type_at_once(Call& call);
 runtime::Task<> type(Store& store, Pending& command);
 bool ttl_at_once(Call& call);
 runtime::Task<> ttl(Store& store, Pending& command);
+
+// Of strings.
+runtime::Task<> set(Store& store, Pending& command);
+runtime::Task<> setnx(Store& store, Pending& command);
+runtime::Task<> setex(Store& store, Pending& command);
+runtime::Task<> getset(Store& store, Pending& command);
+runtime::Task<> getdel(Store& store, Pending& command);
+runtime::Task<> getex(Store& store, Pending& command);
+runtime::Task<> msetnx(Store& store, Pending& command);
+bool getrange_at_once(Call& call);
+runtime::Task<> getrange(Store& store, Pending& command);
+runtime::Task<> append(Store& store, Pending& command);
+runtime::Task<> setrange(Store& store, Pending& command);
+runtime::Task<> incr(Store& store, Pending& command);
+runtime::Task<> incrbyfloat(Store& store, Pending& command);
+
+// Of times to live, and of keys as such.
+runtime::Task<> expire(Store& store, Pending& command);
+runtime::Task<> persist(Store& store, Pending& command);
+runtime::Task<> keys(Store& store, Pending& command);
+runtime::Task<> randomkey(Store& store, Pending& command);
+runtime::Task<> rename(Store& store, Pending& command);
+runtime::Task<> copy(Store& store, Pending& command);
 
 }  // namespace refract::doors::redis

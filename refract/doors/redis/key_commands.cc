@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
-#include "refract/base/clock.h"
 #include "refract/base/units.h"
+#include "refract/doors/redis/changing.h"
 #include "refract/doors/redis/handlers.h"
 
 namespace refract::doors::redis {
@@ -21,134 +21,12 @@ using runtime::Task;
 
 namespace {
 
-// What SET is asked for.
-struct SetOptions {
-  bool if_absent = false;   // NX
-  bool if_present = false;  // XX
-  bool keeps_ttl = false;
-  bool wants_old = false;    // GET
-  uint64_t ttl_ns = 0;       // 0: it stays. At least 1 of a moment that is over.
-  std::string_view wrong{};  // Not empty: what is wrong.
-};
-
-constexpr std::string_view kWrongExpiry = "ERR invalid expire time in 'set' command";
-
-// From now on; a moment that is over is a nanosecond away, and one behind the year 2262, where our time ends,
-// is there. Nothing: Redis cannot count it.
-std::optional<uint64_t> ttl_of(int64_t number, bool is_seconds, bool is_moment) {
-  const auto now_ns = static_cast<int64_t>(system_clock().wall_ns());
-  const int64_t now_ms = now_ns / static_cast<int64_t>(kMillisecond_ns);
-  int64_t ms = 0;
-  if (number <= 0 || __builtin_mul_overflow(number, is_seconds ? 1000 : 1, &ms)) return std::nullopt;
-  if (!is_moment && ms > INT64_MAX - now_ms) return std::nullopt;
-  int64_t ns = 0;
-  if (__builtin_mul_overflow(ms, static_cast<int64_t>(kMillisecond_ns), &ns)) ns = INT64_MAX;
-  if (is_moment) return static_cast<uint64_t>(std::max<int64_t>(ns - now_ns, 1));
-  return static_cast<uint64_t>(std::min(ns, INT64_MAX - now_ns));
-}
-
-enum class Expiry : uint8_t { kNone, kSeconds, kMilliseconds, kMomentSeconds, kMomentMilliseconds, kKept };
-
-Expiry expiry_named(std::string_view word) noexcept {
-  if (is(word, "ex")) return Expiry::kSeconds;
-  if (is(word, "px")) return Expiry::kMilliseconds;
-  if (is(word, "exat")) return Expiry::kMomentSeconds;
-  if (is(word, "pxat")) return Expiry::kMomentMilliseconds;
-  return is(word, "keepttl") ? Expiry::kKept : Expiry::kNone;
-}
-
-// What is no syntax is said before what is no number. Of an option that is there twice the last counts.
-SetOptions options_of(Words words) {
-  SetOptions options;
-  const auto wrong = [&options](std::string_view what) {
-    options.wrong = what;
-    return options;
-  };
-  Expiry expiry = Expiry::kNone;
-  std::string_view time;
-  for (size_t i = 3; i < words.size(); ++i) {
-    const Expiry named = expiry_named(words[i]);
-    const bool has_time = named != Expiry::kNone && named != Expiry::kKept;
-    if (is(words[i], "nx") && !options.if_present) {
-      options.if_absent = true;
-    } else if (is(words[i], "xx") && !options.if_absent) {
-      options.if_present = true;
-    } else if (is(words[i], "get")) {
-      options.wants_old = true;
-    } else if (named != Expiry::kNone && (expiry == Expiry::kNone || expiry == named) &&
-               (!has_time || i + 1 < words.size())) {
-      expiry = named;
-      if (has_time) time = words[++i];
-    } else {
-      return wrong(kSyntaxError);
-    }
-  }
-  options.keeps_ttl = expiry == Expiry::kKept;
-  if (expiry == Expiry::kNone || expiry == Expiry::kKept) return options;
-  const auto number = integer_of(time);
-  if (!number) return wrong(kNoInteger);
-  const bool is_seconds = expiry == Expiry::kSeconds || expiry == Expiry::kMomentSeconds;
-  const bool is_moment = expiry == Expiry::kMomentSeconds || expiry == Expiry::kMomentMilliseconds;
-  const auto ttl_ns = ttl_of(*number, is_seconds, is_moment);
-  if (!ttl_ns) return wrong(kWrongExpiry);
-  options.ttl_ns = *ttl_ns;
-  return options;
-}
-
-// The third word under the second.
-Task<Result<uint64_t>> put_word(Store& store, Pending& command, PutOptions options) {
-  const std::string_view key = command.words[1];
-  const Reservation* const built = command.reserved(2);
-  if (built != nullptr) co_return co_await store.client->put(key, *built, options);
-  co_return co_await store.client->put(key, command.words[2], options);
-}
-
-// Reads, and puts on what it has read, until nothing else was in the way.
-Task<> set_on_what_is_there(Store& store, Pending& command, const SetOptions& options) {
-  const std::string_view key = command.words[1];
-  const uint64_t end_ns = store.shard.refresh_now() + kDoorTimeout_ns;
-  std::string old;
-  for (;;) {
-    const Result<Got> got = co_await store.client->get(key, old);
-    if (!got && got.code() != Code::kNotFound) co_return fail_with(command, got.code(), *store.client);
-    Reply reply = command.reply();
-    const bool is_refused = got ? options.if_absent : options.if_present;
-    if (!is_refused) {
-      PutOptions put{.ttl_ns = options.ttl_ns};
-      if (got) put.if_version = got->version;
-      if (!got) put.if_absent = true;
-      if (options.keeps_ttl && got && got->expires_wall_ns != 0) {
-        const uint64_t now_ns = system_clock().wall_ns();
-        put.ttl_ns = std::max<uint64_t>(got->expires_wall_ns - std::min(now_ns, got->expires_wall_ns), 1);
-      }
-      const Result<uint64_t> version = co_await put_word(store, command, put);
-      const Code code = version.code();
-      const bool is_overtaken =
-          code == Code::kVersionMismatch || code == Code::kExists || code == Code::kNotFound;
-      if (is_overtaken && store.shard.refresh_now() < end_ns) continue;
-      if (!version) co_return fail_with(command, is_overtaken ? Code::kConflict : code, *store.client);
-    }
-    if (options.wants_old && got) {
-      reply.bulk(old);
-    } else if (options.wants_old || is_refused) {
-      reply.null();
-    } else {
-      reply.ok();
-    }
-    co_return;
-  }
-}
-
-void count(Store& store, bool is_hit) noexcept {
-  (is_hit ? store.counts.hits : store.counts.misses).fetch_add(1, std::memory_order_relaxed);
-}
-
 // What there is of one key; `answer` replies of that, or of nothing.
 template <typename Answer>
 bool look_at_once(Call& call, Answer answer) {
   const Result<Got> got = call.store.client->exists_at_once(call.words[1]);
   if (!got && got.code() != Code::kNotFound) return false;
-  count(call.store, got.has_value());
+  count_read(call.store, got.has_value());
   answer(call.words, got ? &*got : nullptr, call.reply);
   return true;
 }
@@ -156,7 +34,7 @@ template <typename Answer>
 Task<> look(Store& store, Pending& command, Answer answer) {
   const Result<Got> got = co_await store.client->exists(command.words[1]);
   if (!got && got.code() != Code::kNotFound) co_return fail_with(command, got.code(), *store.client);
-  count(store, got.has_value());
+  count_read(store, got.has_value());
   // What answers changes it, which the check does not see.
   Reply reply = command.reply();  // NOLINT(misc-const-correctness)
   answer(command.words, got ? &*got : nullptr, reply);
@@ -166,7 +44,7 @@ Task<> look(Store& store, Pending& command, Answer answer) {
 bool get_long_at_once(Call& call) {
   Result<View> view = call.store.client->view_at_once(call.words[1]);
   if (!view) return false;
-  count(call.store, true);
+  count_read(call.store, true);
   call.reply.bulk(std::move(*view));
   return true;
 }
@@ -186,9 +64,7 @@ void answer_ttl(Words words, const Got* got, Reply& reply) {
   // Rounded as Redis does, which counts milliseconds.
   const uint64_t moment_ms = got->expires_wall_ns / kMillisecond_ns;
   if (is_moment) return reply.number(static_cast<int64_t>(is_ms ? moment_ms : (moment_ms + 500) / 1000));
-  const uint64_t left_ns =
-      got->expires_wall_ns - std::min<uint64_t>(system_clock().wall_ns(), got->expires_wall_ns);
-  const uint64_t left_ms = left_ns / kMillisecond_ns;
+  const uint64_t left_ms = moment_ms - std::min(store_now_ns() / kMillisecond_ns, moment_ms);
   reply.number(static_cast<int64_t>(is_ms ? left_ms : (left_ms + 500) / 1000));
 }
 
@@ -200,7 +76,7 @@ bool get_at_once(Call& call) {
   const Result<Got> got = get.await_resume();
   if (!got && got.code() == Code::kTooLarge) return get_long_at_once(call);
   if (!got && got.code() != Code::kNotFound) return false;
-  count(call.store, got.has_value());
+  count_read(call.store, got.has_value());
   if (got) {
     call.reply.bulk(Bytes(std::span(call.store.value).first(got->value_bytes)).text());
   } else {
@@ -212,30 +88,11 @@ bool get_at_once(Call& call) {
 Task<> get(Store& store, Pending& command) {
   Result<View> view = co_await store.client->view(command.words[1]);
   if (!view && view.code() != Code::kNotFound) co_return fail_with(command, view.code(), *store.client);
-  count(store, view.has_value());
+  count_read(store, view.has_value());
   if (view) {
     command.reply().bulk(std::move(*view));
   } else {
     command.reply().null();
-  }
-}
-
-Task<> set(Store& store, Pending& command) {
-  SetOptions options;
-  if (command.words.size() > 3) options = options_of(command.words);
-  if (!options.wrong.empty()) co_return command.reply().error(options.wrong);
-  if (options.if_present || options.wants_old || options.keeps_ttl) {
-    co_await set_on_what_is_there(store, command, options);
-    co_return;
-  }
-  const PutOptions put{.if_absent = options.if_absent, .ttl_ns = options.ttl_ns};
-  const Result<uint64_t> version = co_await put_word(store, command, put);
-  if (version) {
-    command.reply().ok();
-  } else if (options.if_absent && version.code() == Code::kExists) {
-    command.reply().null();
-  } else {
-    fail_with(command, version.code(), *store.client);
   }
 }
 
@@ -316,7 +173,7 @@ Task<bool> get_longer(Store& store, Pending& command, std::string_view key) {
     fail_with(command, view.code(), *store.client);
     co_return false;
   }
-  count(store, view.has_value());
+  count_read(store, view.has_value());
   if (view) {
     command.reply().bulk(std::move(*view));
   } else {
@@ -339,7 +196,7 @@ Task<bool> get_some(Store& store, Pending& command, Words keys) {
       const bool is_well = co_await get_longer(store, command, item.key.text());
       if (!is_well) co_return false;
     } else if (code == Code::kOk || code == Code::kNotFound) {
-      count(store, code == Code::kOk);
+      count_read(store, code == Code::kOk);
       Reply reply = command.reply();
       if (code == Code::kOk) reply.bulk(Bytes(item.buffer.first(item.result->value_bytes)).text());
       if (code != Code::kOk) reply.null();

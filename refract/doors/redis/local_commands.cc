@@ -149,14 +149,20 @@ bool hello(Call& call) {
   return true;
 }
 
+std::string wrong_database(std::string_view word) {
+  const auto index = integer_of(word);
+  if (!index) return std::string(kNoInteger);
+  if (*index == 0) return {};
+  if (*index >= INT32_MIN && *index <= INT32_MAX) return "ERR DB index is out of range";
+  return fmt::format("ERR value is out of range, value must between {} and {}", INT32_MIN, INT32_MAX);
+}
+
 bool select(Call& call) {
-  const auto index = integer_of(call.words[1]);
-  if (!index) {
-    call.reply.error(kNoInteger);
-  } else if (*index != 0) {
-    call.reply.error("ERR DB index is out of range");
-  } else {
+  const std::string wrong = wrong_database(call.words[1]);
+  if (wrong.empty()) {
     call.reply.ok();
+  } else {
+    call.reply.error(wrong);
   }
   return true;
 }

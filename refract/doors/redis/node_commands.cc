@@ -27,11 +27,23 @@ struct ScanOptions {
   std::string_view wrong{};
 };
 
+// As strtoul reads it: with a sign, and nothing is 0.
+std::optional<uint64_t> cursor_of(std::string_view word) {
+  word = word.substr(0, word.find('\0'));
+  if (word.empty()) return 0;
+  const bool is_negative = word.front() == '-';
+  if (is_negative || word.front() == '+') word.remove_prefix(1);
+  uint64_t cursor = 0;
+  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), cursor);
+  if (error != std::errc() || end != word.data() + word.size()) return std::nullopt;
+  return is_negative ? -cursor : cursor;
+}
+
 ScanOptions scan_options_of(Words words) {
   ScanOptions options;
-  const std::string_view cursor = words[1];
-  const auto [end, error] = std::from_chars(cursor.data(), cursor.data() + cursor.size(), options.cursor);
-  if (error != std::errc() || end != cursor.data() + cursor.size()) options.wrong = "ERR invalid cursor";
+  const std::optional<uint64_t> cursor = cursor_of(words[1]);
+  options.cursor = cursor.value_or(0);
+  if (!cursor) options.wrong = "ERR invalid cursor";
   for (size_t i = 2; i < words.size() && options.wrong.empty(); i += 2) {
     const std::string_view option = i + 1 < words.size() ? words[i] : std::string_view();
     if (is(option, "match")) {
@@ -74,6 +86,11 @@ void fail_with(Pending& command, Code code, const AsyncClient& client) {
     return;
   }
   command.reply().error(error_of(code, client));
+}
+
+void fail_batch(Pending& command, Code code, const AsyncClient& client) {
+  if (code != Code::kTooLarge) return fail_with(command, code, client);
+  command.reply().error(fmt::format("ERR {}", client.trouble().to_line()));
 }
 
 // Of a node that is not there yet.

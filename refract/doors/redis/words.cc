@@ -13,6 +13,10 @@ bool is(std::string_view word, std::string_view in_lower_letters) noexcept {
   });
 }
 
+bool is_option(std::string_view word, std::string_view in_lower_letters) noexcept {
+  return is(word.substr(0, word.find('\0')), in_lower_letters);
+}
+
 std::optional<int64_t> integer_of(std::string_view word) noexcept {
   // Lengths and counts are mostly of one or two digits.
   const auto digit_at = [word](size_t i) { return static_cast<unsigned>(word[i]) - '0'; };

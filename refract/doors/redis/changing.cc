@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "refract/doors/redis/changing.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "refract/base/clock.h"
+#include "refract/base/units.h"
+#include "refract/doors/redis/handlers.h"
+#include "refract/txn/attempts.h"
+
+namespace refract::doors::redis {
+
+using kv::functions::Before;
+using kv::functions::Effect;
+using kv::functions::Function;
+using kv::functions::Plan;
+using runtime::Task;
+using txn::Attempts;
+
+uint64_t store_now_ns() noexcept {
+  return system_clock().wall_ns();
+}
+
+uint64_t in_whole_ms(uint64_t wall_ns) noexcept {
+  return wall_ns - wall_ns % kMillisecond_ns;
+}
+
+uint64_t ttl_until(uint64_t expires_wall_ns) noexcept {
+  if (expires_wall_ns == 0) return 0;
+  const uint64_t now_ns = store_now_ns();
+  return std::max<uint64_t>(expires_wall_ns - std::min(now_ns, expires_wall_ns), 1);
+}
+
+namespace {
+
+// A part of the thread's memory for changes, taken once an attempt, so that no two wait for each other.
+class Room {
+ public:
+  explicit Room(Store& store) noexcept : store_(store) {}
+  Room(const Room&) = delete;
+  Room& operator=(const Room&) = delete;
+  ~Room() { store_.changing_bytes -= bytes_; }
+
+  // Short values are not counted. One that is longer than all there may be goes alone.
+  [[nodiscard]] Task<> take(size_t bytes) {
+    constexpr size_t kCountedMin = size_t{64} * 1024;
+    store_.changing_bytes -= std::exchange(bytes_, 0);
+    if (bytes < kCountedMin) co_return;
+    while (store_.changing_bytes > 0 && store_.changing_bytes + bytes > kChangingBytesMax) {
+      co_await store_.shard.sleep_for(kMillisecond_ns);
+    }
+    bytes_ = bytes;
+    store_.changing_bytes += bytes_;
+  }
+  [[nodiscard]] size_t bytes() const noexcept { return bytes_; }
+
+ private:
+  Store& store_;
+  size_t bytes_ = 0;
+};
+
+// What the key has, in `old`. An absent one is no error: nothing is told of it.
+Task<Result<std::optional<Got>>> read(Store& store, std::string_view key, bool reads_value,
+                                      std::string& old) {
+  old.clear();
+  Result<Got> got = fail(Code::kNotFound);
+  if (reads_value) {
+    got = co_await store.client->get(key, old);
+  } else {
+    got = co_await store.client->exists(key);
+  }
+  if (got) co_return std::optional(*got);
+  if (got.code() != Code::kNotFound) co_return fail(got.error());
+  old.clear();
+  co_return std::nullopt;
+}
+
+// On the version that was read.
+Task<Code> commit(Store& store, std::string_view key, const std::optional<Got>& got, const Wish& wish,
+                  Bytes value) {
+  if (wish.effect == Effect::kErase) {
+    if (!got) co_return Code::kOk;
+    const Result<uint64_t> erased = co_await store.client->erase(key, got->version);
+    co_return erased.code();
+  }
+  PutOptions options{.ttl_ns = ttl_until(wish.expires_wall_ns)};
+  if (got) options.if_version = got->version;
+  if (!got) options.if_absent = true;
+  Result<uint64_t> version = fail(Code::kUnavailable);
+  if (wish.built_in != nullptr) {
+    version = co_await store.client->put(key, *wish.built_in, options);
+  } else {
+    version = co_await store.client->put(key, value, options);
+  }
+  co_return version.code();
+}
+
+// The end of one attempt; nothing: it begins again, for it needs more room than it has.
+Task<std::optional<Code>> attempt(Store& store, std::string_view key, const Change& change, std::string& old,
+                                  Room& room, size_t& wanted_bytes) {
+  co_await room.take(wanted_bytes);
+  const Result<std::optional<Got>> got = co_await read(store, key, change.reads_value, old);
+  if (!got) co_return got.code();
+  Before before;
+  if (*got) {
+    before = {.is_there = true, .value = Bytes(old), .expires_wall_ns = in_whole_ms((*got)->expires_wall_ns)};
+  }
+  const Wish wish = change.decide(before);
+  if (wish.effect == Effect::kNone) co_return Code::kOk;
+  Bytes value = wish.value;
+  std::unique_ptr<std::byte[]> made;
+  if (wish.effect == Effect::kValue && wish.made_bytes > 0) {
+    wanted_bytes = old.size() + wish.made_bytes;
+    if (wanted_bytes > kChangingBytesMax / 4 && wanted_bytes > room.bytes()) {
+      // What is held while this waits is little.
+      old = {};
+      co_return std::nullopt;
+    }
+    made = std::make_unique_for_overwrite<std::byte[]>(wish.made_bytes);
+    const std::span<std::byte> bytes(made.get(), wish.made_bytes);
+    change.make(before, bytes);
+    value = bytes;
+  }
+  const Code code = co_await commit(store, key, *got, wish, value);
+  co_return code;
+}
+
+Task<Result<>> change_in_turn(Store& store, std::string_view key, const Change& change, std::string& old) {
+  const uint64_t begun_ns = store.shard.refresh_now();
+  Attempts attempts(begun_ns, kDoorTimeout_ns, store.client->new_request().sequence ^ begun_ns);
+  Room room(store);
+  const Result<Got> look = store.client->exists_at_once(key);
+  size_t wanted_bytes = look && change.reads_value ? 2 * look->value_bytes : 0;
+  for (;;) {
+    const std::optional<Code> code = co_await attempt(store, key, change, old, room, wanted_bytes);
+    if (!code) continue;
+    if (*code == Code::kOk) co_return Result<>();
+    if (!Attempts::is_conflict(*code)) co_return fail(*code);
+    const std::optional<uint64_t> pause_ns = attempts.pause(store.shard.refresh_now());
+    if (!pause_ns) co_return fail(Code::kConflict);
+    co_await store.shard.sleep_for(*pause_ns);
+  }
+}
+
+// By the owner. Nothing: it has refused, and why is not told.
+Task<Result<std::optional<Changed>>> add_by_owner(Store& store, std::string_view key,
+                                                  std::span<const std::byte> arguments) {
+  int64_t addend = 0;
+  if (arguments.size() != sizeof(addend)) co_return std::nullopt;
+  std::memcpy(&addend, arguments.data(), sizeof(addend));
+  Batch batch;
+  batch.add(key, addend);
+  const Result<> added = co_await store.client->commit(batch);
+  if (added.code() == Code::kInvalidArgument) co_return std::nullopt;
+  if (!added) co_return fail(added.error());
+  // It has happened, and its answer was lost: what it was is not known any more.
+  if (batch.version(0) == 0) co_return fail(Code::kIndeterminate);
+  const int64_t sum = batch.sum(0);
+  co_return Changed{.answer = std::string(reinterpret_cast<const char*>(&sum), sizeof(sum))};
+}
+
+}  // namespace
+
+Task<Result<>> change_by(Store& store, std::string_view key, const Change& change, std::string& old) {
+  const bool has_turn = co_await store.turns.take(key);
+  if (!has_turn) co_return fail(Code::kOverloaded);
+  const Result<> changed = co_await change_in_turn(store, key, change, old);
+  store.turns.give(key);
+  co_return changed;
+}
+
+Task<Result<Changed>> change(Store& store, std::string_view key, Function function,
+                             std::span<const std::byte> arguments) {
+  if (function == Function::kAdd) {
+    Result<std::optional<Changed>> added = co_await add_by_owner(store, key, arguments);
+    if (!added) co_return fail(added.error());
+    if (*added) co_return std::move(**added);
+  }
+  Plan plan;
+  Changed changed;
+  const Change row{.decide =
+                       [&](const Before& before) {
+                         plan = kv::functions::plan_to_put(function, arguments, before, store_now_ns());
+                         changed = {.code = plan.code, .answer = std::string(Bytes(plan.answer).text())};
+                         changed.answer.resize(plan.answer_bytes);
+                         Wish wish{.effect = plan.effect, .expires_wall_ns = plan.expires_wall_ns};
+                         if (plan.effect == Effect::kValue) wish.made_bytes = plan.value_bytes;
+                         return wish;
+                       },
+                   .make =
+                       [&](const Before& before, std::span<std::byte> value) {
+                         kv::functions::fill(function, plan, arguments, before, value);
+                         // A text that is longer than answers are.
+                         if (changed.answer.empty()) changed.answer = Bytes(value).text();
+                       }};
+  std::string old;
+  const Result<> done = co_await change_by(store, key, row, old);
+  if (!done) co_return fail(done.error());
+  co_return std::move(changed);
+}
+
+int64_t Changed::number() const noexcept {
+  int64_t number = 0;
+  std::memcpy(&number, answer.data(), std::min(sizeof(number), answer.size()));
+  return number;
+}
+
+kv::functions::Refusal Changed::refusal() const noexcept {
+  return static_cast<kv::functions::Refusal>(answer.empty() ? 0 : answer.front());
+}
+
+}  // namespace refract::doors::redis
