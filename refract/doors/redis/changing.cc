@@ -46,9 +46,11 @@ class Room {
   Room& operator=(const Room&) = delete;
   ~Room() { store_.changing_bytes -= bytes_; }
 
-  // Short values are not counted. One that is longer than all there may be goes alone.
+  // Short values are not counted, and what a change makes may be so much more.
+  static constexpr size_t kCountedMin = size_t{64} * 1024;
+
+  // One that is longer than all there may be goes alone.
   [[nodiscard]] Task<> take(size_t bytes) {
-    constexpr size_t kCountedMin = size_t{64} * 1024;
     store_.changing_bytes -= std::exchange(bytes_, 0);
     if (bytes < kCountedMin) co_return;
     while (store_.changing_bytes > 0 && store_.changing_bytes + bytes > kChangingBytesMax) {
@@ -116,7 +118,7 @@ Task<std::optional<Code>> attempt(Store& store, std::string_view key, const Chan
   std::unique_ptr<std::byte[]> made;
   if (wish.effect == Effect::kValue && wish.made_bytes > 0) {
     wanted_bytes = old.size() + wish.made_bytes;
-    if (wanted_bytes > kChangingBytesMax / 4 && wanted_bytes > room.bytes()) {
+    if (wanted_bytes > room.bytes() + Room::kCountedMin) {
       // What is held while this waits is little.
       old = {};
       co_return std::nullopt;

@@ -34,7 +34,7 @@ struct Store;
 [[nodiscard]] uint64_t ttl_until(uint64_t expires_wall_ns) noexcept;
 
 // Memory of changes that are under way: old values and new ones. Further ones wait.
-inline constexpr size_t kChangingBytesMax = size_t{256} << 20;
+inline constexpr size_t kChangingBytesMax = size_t{128} << 20;
 
 // What a row said.
 struct Changed {
