@@ -22,6 +22,7 @@
 #include "refract/base/units.h"
 #include "refract/client/async_client.h"
 #include "refract/doors/net/sockets.h"
+#include "refract/doors/redis/changing.h"
 #include "refract/doors/redis/facts.h"
 #include "refract/doors/redis/handlers.h"
 #include "refract/fabric/shm/descriptors.h"
@@ -111,13 +112,15 @@ class Worker {
     client = connect();
     store.client = client.get();
     if (client != nullptr) {
+      shard_.spawn(redis::learn_store_time(store));
       (*sockets)->node_has_come();
       shard_.run();
     }
     (*sockets)->finish();
     (void)shard_.run_until([&] { return (*sockets)->count() == 0; }, shard_.refresh_now() + kEnding_ns);
     // What still waits for a server: the process ends without its end.
-    if ((*sockets)->count() != 0 || store.node_look.is_under_way) runtime::end_process(0);
+    const bool waits = store.node_look.is_under_way || (client != nullptr && !store.knows_time);
+    if ((*sockets)->count() != 0 || waits) runtime::end_process(0);
     // Others that use the store, such as those that watch, go before it.
     shard_.drop_tasks();
     return 0;

@@ -22,17 +22,33 @@ using kv::functions::Plan;
 using runtime::Task;
 using txn::Attempts;
 
-uint64_t store_now_ns() noexcept {
-  return system_clock().wall_ns();
+uint64_t store_now_ns(const Store& store) noexcept {
+  return system_clock().boot_ns() + store.time_offset_ns;
+}
+
+Task<> learn_store_time(Store& store) {
+  constexpr int kPings = 8;
+  uint64_t offset_ns = 0;
+  for (int i = 0; i < kPings;) {
+    const Result<Pong> pong = co_await store.client->ping();
+    if (pong) {
+      offset_ns = std::max(offset_ns, pong->node_wall_ns - system_clock().boot_ns());
+      ++i;
+    } else {
+      co_await store.shard.sleep_for(kSecond_ns);
+    }
+  }
+  store.time_offset_ns = offset_ns;
+  store.knows_time = true;
 }
 
 uint64_t in_whole_ms(uint64_t wall_ns) noexcept {
   return wall_ns - wall_ns % kMillisecond_ns;
 }
 
-uint64_t ttl_until(uint64_t expires_wall_ns) noexcept {
+uint64_t ttl_until(const Store& store, uint64_t expires_wall_ns) noexcept {
   if (expires_wall_ns == 0) return 0;
-  const uint64_t now_ns = store_now_ns();
+  const uint64_t now_ns = store_now_ns(store);
   return std::max<uint64_t>(expires_wall_ns - std::min(now_ns, expires_wall_ns), 1);
 }
 
@@ -90,7 +106,7 @@ Task<Code> commit(Store& store, std::string_view key, const std::optional<Got>& 
     const Result<uint64_t> erased = co_await store.client->erase(key, got->version);
     co_return erased.code();
   }
-  PutOptions options{.ttl_ns = ttl_until(wish.expires_wall_ns)};
+  PutOptions options{.ttl_ns = ttl_until(store, wish.expires_wall_ns)};
   if (got) options.if_version = got->version;
   if (!got) options.if_absent = true;
   Result<uint64_t> version = fail(Code::kUnavailable);
@@ -187,7 +203,7 @@ Task<Result<Changed>> change(Store& store, std::string_view key, Function functi
   Changed changed;
   const Change row{.decide =
                        [&](const Before& before) {
-                         plan = kv::functions::plan_to_put(function, arguments, before, store_now_ns());
+                         plan = kv::functions::plan_to_put(function, arguments, before, store_now_ns(store));
                          changed = {.code = plan.code, .answer = std::string(Bytes(plan.answer).text())};
                          changed.answer.resize(plan.answer_bytes);
                          Wish wish{.effect = plan.effect, .expires_wall_ns = plan.expires_wall_ns};

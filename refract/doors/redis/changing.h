@@ -25,13 +25,16 @@ namespace refract::doors::redis {
 
 struct Store;
 
-// Now, by the time in which the store's entries expire.
-[[nodiscard]] uint64_t store_now_ns() noexcept;
+// Learns what the store's time is (docs/design/028): a step of this host's wall clock changes no time to
+// live. It is the same as long as the node runs. Until its server has answered it is the wall clock's.
+[[nodiscard]] runtime::Task<> learn_store_time(Store& store);
+// Now, by that time, or a moment earlier by as much as a message takes, and never later.
+[[nodiscard]] uint64_t store_now_ns(const Store& store) noexcept;
 // Redis counts milliseconds, and each of its moments is a whole one.
 [[nodiscard]] uint64_t in_whole_ms(uint64_t wall_ns) noexcept;
 
 // How long it is until then; a moment that is over is a nanosecond away. 0 of 0, which is never.
-[[nodiscard]] uint64_t ttl_until(uint64_t expires_wall_ns) noexcept;
+[[nodiscard]] uint64_t ttl_until(const Store& store, uint64_t expires_wall_ns) noexcept;
 
 // Memory of changes that are under way: old values and new ones. Further ones wait.
 inline constexpr size_t kChangingBytesMax = size_t{128} << 20;

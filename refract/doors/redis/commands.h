@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "refract/base/clock.h"
 #include "refract/client/async_client.h"
 #include "refract/doors/admin/crew.h"
 #include "refract/doors/admin/node_look.h"
@@ -73,7 +74,10 @@ struct Store {
   uint64_t batch_begun_ns = 0;       // The last one.
   bool is_send_due = false;          // By a timer.
   KeyTurns turns = KeyTurns(shard);  // To change what was read.
-  size_t changing_bytes = 0;         // Of values that are being changed.
+  // What store time is ahead of the time since boot: learn_store_time().
+  uint64_t time_offset_ns = system_clock().wall_ns() - system_clock().boot_ns();
+  bool knows_time = false;    // By the node's word, and not by the wall clock.
+  size_t changing_bytes = 0;  // Of values that are being changed.
 };
 
 // Sends what was gathered, at the end of each turn; while some is under way a moment later, or at its end.

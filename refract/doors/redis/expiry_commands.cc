@@ -36,7 +36,7 @@ Task<> expire(Store& store, Pending& command) {
   const std::string_view name = command.row->name;
   const ExpireOptions options = expire_options_of(Words(command.words).subspan(3));
   if (!options.wrong.empty()) co_return command.reply().error(options.wrong);
-  const Moment moment = moment_of(command.words[2], expiry_of(name), name, store_now_ns());
+  const Moment moment = moment_of(command.words[2], expiry_of(name), name, store_now_ns(store));
   if (!moment.wrong.empty()) co_return command.reply().error(moment.wrong);
   std::array<std::byte, sizeof(moment.wall_ns) + sizeof(options.conditions)> arguments;
   std::memcpy(arguments.data(), &moment.wall_ns, sizeof(moment.wall_ns));

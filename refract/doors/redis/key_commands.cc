@@ -27,7 +27,7 @@ bool look_at_once(Call& call, Answer answer) {
   const Result<Got> got = call.store.client->exists_at_once(call.words[1]);
   if (!got && got.code() != Code::kNotFound) return false;
   count_read(call.store, got.has_value());
-  answer(call.words, got ? &*got : nullptr, call.reply);
+  answer(call.store, call.words, got ? &*got : nullptr, call.reply);
   return true;
 }
 template <typename Answer>
@@ -37,7 +37,7 @@ Task<> look(Store& store, Pending& command, Answer answer) {
   count_read(store, got.has_value());
   // What answers changes it, which the check does not see.
   Reply reply = command.reply();  // NOLINT(misc-const-correctness)
-  answer(command.words, got ? &*got : nullptr, reply);
+  answer(store, command.words, got ? &*got : nullptr, reply);
 }
 
 // A value that stays where it is until it is sent.
@@ -49,14 +49,14 @@ bool get_long_at_once(Call& call) {
   return true;
 }
 
-void answer_strlen(Words /*words*/, const Got* got, Reply& reply) {
+void answer_strlen(const Store& /*store*/, Words /*words*/, const Got* got, Reply& reply) {
   reply.number(got != nullptr ? static_cast<int64_t>(got->value_bytes) : 0);
 }
-void answer_type(Words /*words*/, const Got* got, Reply& reply) {
+void answer_type(const Store& /*store*/, Words /*words*/, const Got* got, Reply& reply) {
   reply.simple(got != nullptr ? "string" : "none");
 }
 // TTL, PTTL, EXPIRETIME and PEXPIRETIME.
-void answer_ttl(Words words, const Got* got, Reply& reply) {
+void answer_ttl(const Store& store, Words words, const Got* got, Reply& reply) {
   if (got == nullptr) return reply.number(-2);
   if (got->expires_wall_ns == 0) return reply.number(-1);
   const bool is_ms = words[0].front() == 'p' || words[0].front() == 'P';
@@ -64,7 +64,7 @@ void answer_ttl(Words words, const Got* got, Reply& reply) {
   // Rounded as Redis does, which counts milliseconds.
   const uint64_t moment_ms = got->expires_wall_ns / kMillisecond_ns;
   if (is_moment) return reply.number(static_cast<int64_t>(is_ms ? moment_ms : (moment_ms + 500) / 1000));
-  const uint64_t left_ms = moment_ms - std::min(store_now_ns() / kMillisecond_ns, moment_ms);
+  const uint64_t left_ms = moment_ms - std::min(store_now_ns(store) / kMillisecond_ns, moment_ms);
   reply.number(static_cast<int64_t>(is_ms ? left_ms : (left_ms + 500) / 1000));
 }
 

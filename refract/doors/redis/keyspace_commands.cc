@@ -104,7 +104,7 @@ Task<Result<Moved>> move_once(Store& store, const Move& move, std::string& value
   Batch batch;
   batch.if_version(move.from, got->version);
   if (!move.replaces) batch.if_absent(move.to);
-  batch.put(move.to, value, ttl_until(in_whole_ms(got->expires_wall_ns)));
+  batch.put(move.to, value, ttl_until(store, in_whole_ms(got->expires_wall_ns)));
   if (!move.copies) batch.erase(move.from);
   const Result<> done = co_await store.client->commit(batch);
   if (done) co_return Moved::kDone;

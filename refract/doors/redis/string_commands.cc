@@ -79,7 +79,7 @@ Task<> set(Store& store, Pending& command) {
   if (options.is_wrong) co_return command.reply().error(kSyntaxError);
   uint64_t moment_ns = 0;
   if (!options.time.empty() || (options.expiry != Expiry::kNone && options.expiry != Expiry::kKept)) {
-    const Moment moment = positive_moment_of(options.time, options.expiry, "set", store_now_ns());
+    const Moment moment = positive_moment_of(options.time, options.expiry, "set", store_now_ns(store));
     if (!moment.wrong.empty()) co_return command.reply().error(moment.wrong);
     moment_ns = moment.wall_ns;
   }
@@ -87,7 +87,7 @@ Task<> set(Store& store, Pending& command) {
     co_await set_on_what_is_there(store, command, options, moment_ns);
     co_return;
   }
-  const PutOptions put{.if_absent = options.if_absent, .ttl_ns = ttl_until(moment_ns)};
+  const PutOptions put{.if_absent = options.if_absent, .ttl_ns = ttl_until(store, moment_ns)};
   const Result<uint64_t> version = co_await put_word(store, command, 2, put);
   if (version) {
     command.reply().ok();
@@ -110,9 +110,9 @@ Task<> setnx(Store& store, Pending& command) {
 Task<> setex(Store& store, Pending& command) {
   const std::string_view name = command.row->name;
   const Expiry expiry = name == "setex" ? Expiry::kSeconds : Expiry::kMilliseconds;
-  const Moment moment = positive_moment_of(command.words[2], expiry, name, store_now_ns());
+  const Moment moment = positive_moment_of(command.words[2], expiry, name, store_now_ns(store));
   if (!moment.wrong.empty()) co_return command.reply().error(moment.wrong);
-  const PutOptions put{.ttl_ns = ttl_until(moment.wall_ns)};
+  const PutOptions put{.ttl_ns = ttl_until(store, moment.wall_ns)};
   const Result<uint64_t> version = co_await put_word(store, command, 3, put);
   if (!version) co_return fail_with(command, version.code(), *store.client);
   command.reply().ok();
@@ -147,7 +147,7 @@ Task<> get_and_expire(Store& store, Pending& command, const StringOptions& optio
                             was_there = before.is_there;
                             if (!was_there) return Wish{};
                             if (options.persists && before.expires_wall_ns == 0) return Wish{};
-                            const uint64_t now_ns = store_now_ns();
+                            const uint64_t now_ns = store_now_ns(store);
                             if (!options.persists) {
                               moment = positive_moment_of(options.time, options.expiry, "getex", now_ns);
                             }
