@@ -155,7 +155,7 @@ class Door(Node):
 class Redis:
     """Debian's, with a socket in a folder, and nothing on a disk."""
 
-    def __init__(self):
+    def __init__(self, *flags):
         self._folder = tempfile.TemporaryDirectory(prefix="refract-redis-")
         self.path = os.path.join(self._folder.name, "redis.sock")
         # Debian's package of the tools holds the server too, under another name.
@@ -177,6 +177,7 @@ class Redis:
                 "no",
                 "--dir",
                 self._folder.name,
+                *flags,
             ],
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

@@ -1,0 +1,529 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Chance commands at a node of one shard, at one of four, and at Debian's Redis: every reply is the same.
+
+    /usr/bin/python3 -B tests/doors/differential_test.py build/bin/refractd build/bin/refract
+        [--seconds N] [--seed SEED] [TEST ...]
+
+Each sequence of commands comes of a seed of its own. One that fails is printed, and belongs into KEPT. What
+differs by intent is in DIFFERENCES, and each of it has a test that shows it.
+"""
+
+import argparse
+import itertools
+import random
+import re
+import time
+import unittest
+
+from door import Door, Redis, request
+from node import Programs
+
+SECONDS = 15.0
+SEED = None
+# Of sequences that failed once: they run first.
+KEPT = []
+
+# What is not as in Redis, and why. Each is the name of a test of Differences.
+DIFFERENCES = {
+    "an_empty_key": "keys have at least one byte",
+    "a_long_key": "keys have at most 65,535 bytes",
+    "a_long_pattern": "patterns have at most 1,024 bytes, since one is matched with each key",
+    "a_moment_that_waited": "the owner takes times to live, so a moment is later by what the write took",
+    "a_moment_far_away": "store time ends in the year 2262",
+    "a_long_addend": "INCRBYFLOAT takes addends of at most 255 bytes",
+    "many_keys_at_one_moment": "MSETNX, RENAME and COPY have the limits of transactions",
+    "an_order_of_keys": "KEYS, SCAN and RANDOMKEY have an order of their own, and SCAN its own cursors",
+    "a_count_behind_an_expiry": "DBSIZE counts what has expired until it is swept, in both at another moment",
+    "a_number_of_a_connection": "connections have numbers of their own",
+}
+
+TIMES = {b"ttl": 3, b"pttl": 3000, b"expiretime": 3, b"pexpiretime": 3000}
+KEYS = [b"a", b"b", b"c", b"key:1", b"key:2", b"{x}1", b"{x}2", b"\x00\r\n\xff", b"k" * 300]
+INTEGERS = [b"0", b"1", b"-1", b"7", b"-30", b"100", b"9223372036854775807", b"-9223372036854775808"]
+NO_INTEGERS = [
+    b"",
+    b"x",
+    b"1x",
+    b" 1",
+    b"1 ",
+    b"01",
+    b"-0",
+    b"+1",
+    b"1.0",
+    b"9223372036854775808",
+    b"1\x00",
+]
+FLOATS = [b"0.1", b"-2.5", b"3", b"1e3", b"5.0e-3", b"1e300", b"-1e4000", b"0x10", b"inf", b"-inf", b"-0.0"]
+NO_FLOATS = [b"", b"nan", b"1..2", b" 1", b"1 ", b"1e5000", b"x", b"1\x00", b"infinit"]
+PATTERNS = [
+    b"*",
+    b"key:*",
+    b"?",
+    b"[ab]",
+    b"[^a]",
+    b"[a-c]",
+    b"{x}*",
+    b"*\xff",
+    b"",
+    b"[",
+    b"\\a",
+    b"k*k",
+    b"a*",
+]
+
+EXPIRE_OPTIONS = [b"NX", b"XX", b"GT", b"LT"] * 4 + [b"EX", b"x\r\ny\x00z"]
+COPY_OPTIONS = [[], [], [b"REPLACE"], [b"DB", b"0"], [b"replace", b"db", b"1"]]
+COPY_OPTIONS += [[b"DB"], [b"DB", b"x"], [b"DB", b"3000000000"], [b"x"]]
+HELLO_OPTIONS = [[], [b"2"], [b"3"], [b"3"], [b"4"], [b"x"], [b"3", b"SETNAME", b"me"], [b"2", b"x"]]
+SCAN_OPTIONS = [[], [b"COUNT", b"0"], [b"COUNT", b"x"], [b"MATCH"], [b"x", b"y"]]
+
+
+class Commands:
+    """Chance commands over few keys, so that they meet; with arguments of wrong kinds at times."""
+
+    def __init__(self, chance, expires):
+        self.chance = chance
+        self.expires = expires
+        self.ends_batch = False  # The last one gave a key a time to live that is about to be over.
+
+    def pick(self, *kinds):
+        return self.chance.choice(kinds)
+
+    def key(self):
+        return self.chance.choice(KEYS)
+
+    def keys(self):
+        return [self.key() for _ in range(1 + self.chance.randrange(4))]
+
+    def value(self):
+        chance = self.chance
+        kind = chance.randrange(10)
+        if kind < 4:
+            return chance.choice(INTEGERS)
+        if kind < 6:
+            return chance.choice(FLOATS + NO_FLOATS + NO_INTEGERS)
+        if kind < 7:
+            return b"v" * chance.choice([100, 3000, 17_000, 70_000])
+        return bytes(chance.randrange(256) for _ in range(chance.randrange(40)))
+
+    def integer(self):
+        if self.chance.randrange(8) == 0:
+            return self.chance.choice(NO_INTEGERS)
+        return self.chance.choice(INTEGERS + [b"%d" % self.chance.randrange(-60, 60)])
+
+    def float(self):
+        return self.chance.choice(FLOATS + FLOATS + NO_FLOATS + INTEGERS)
+
+    def cased(self, word):
+        """In letters of any case."""
+        return self.chance.choice([word, word.lower(), word.upper(), word.title()])
+
+    def seconds(self):
+        """None is so near to another one that a moment's delay would change which is the greater."""
+        chance = self.chance
+        if chance.randrange(6) == 0:
+            return self.pick(b"0", b"-1", b"-5", *INTEGERS[-2:])
+        if chance.randrange(8) == 0:
+            return chance.choice(NO_INTEGERS)
+        return b"%d" % chance.randrange(1000, 10**9)
+
+    def time_of(self, kind):
+        """A number for EX, PX, EXAT or PXAT."""
+        chance = self.chance
+        is_ms = kind.lower().startswith(b"p")
+        if self.expires and kind.lower() == b"px" and chance.randrange(3) == 0:
+            self.ends_batch = True
+            return b"1"
+        seconds = self.seconds()
+        if kind.lower() == b"pxat" and len(seconds) > 16:
+            # A moment that both can name, and we do not have.
+            return b"0"
+        if not re.fullmatch(rb"[1-9]\d{3,8}", seconds):
+            return seconds
+        number = int(seconds) + (3 * 10**9 if kind.lower().endswith(b"at") else 0)
+        if self.expires and kind.lower().endswith(b"at") and chance.randrange(6) == 0:
+            number = chance.randrange(1, 10**9)
+        return b"%d" % (number * (1000 if is_ms else 1))
+
+    def expiry(self):
+        kind = self.cased(self.pick(b"EX", b"PX", b"EXAT", b"PXAT"))
+        if self.chance.randrange(12) == 0:
+            return [kind]
+        return [kind, self.time_of(kind)]
+
+    def set_options(self):
+        words = []
+        for _ in range(self.chance.randrange(4)):
+            words += self.pick(
+                [self.cased(b"NX")],
+                [self.cased(b"XX")],
+                [b"GET"],
+                [b"get"],
+                [b"KEEPTTL"],
+                self.expiry(),
+                self.expiry(),
+            )
+        if self.chance.randrange(10) == 0:
+            words.append(self.pick(b"PERSIST", b"nonsense", b"", b"NX\x00x", b"NXX"))
+        return words
+
+    def getex_options(self):
+        words = []
+        for _ in range(self.pick(0, 1, 1, 1, 2)):
+            words += self.pick(
+                [self.cased(b"PERSIST")], self.expiry(), self.expiry(), [b"KEEPTTL"], [b"NX"]
+            )
+        return words
+
+    def expire_options(self):
+        words = []
+        while self.chance.randrange(2) == 0:
+            words.append(self.cased(self.chance.choice(EXPIRE_OPTIONS)))
+        return words
+
+    def expire(self):
+        name = self.pick(b"EXPIRE", b"PEXPIRE", b"EXPIREAT", b"PEXPIREAT")
+        kind = {b"EXPIRE": b"EX", b"PEXPIRE": b"PX", b"EXPIREAT": b"EXAT", b"PEXPIREAT": b"PXAT"}[name]
+        return [name, self.key(), self.time_of(kind), *self.expire_options()]
+
+    def pairs(self):
+        return [word for key in self.keys() for word in (key, self.value())]
+
+    def any_arguments(self):
+        """As many and as senseless ones as chance has it."""
+        name = self.chance.choice(NAMES)
+        kinds = [
+            self.key,
+            self.integer,
+            lambda: self.value()[:50] or b"x",
+            lambda: self.pick(b"NX", b"GET"),
+        ]
+        words = [self.chance.choice(kinds)() for _ in range(self.chance.randrange(6))]
+        # Chance numbers would make moments that are near to each other.
+        if name in (
+            b"EXPIRE",
+            b"EXPIREAT",
+            b"PEXPIRE",
+            b"PEXPIREAT",
+            b"SETEX",
+            b"PSETEX",
+            b"SET",
+            b"GETEX",
+        ):
+            words = words[:1]
+        if name in (b"KEYS", b"SCAN"):
+            words = []
+        # An empty key is in DIFFERENCES.
+        return [name, *(word or b"x" for word in words)]
+
+    def next(self):
+        self.ends_batch = False
+        kinds = self.chance.choices(*KINDS)[0]
+        return kinds(self)
+
+
+# (how often, what)
+KIND_TABLE = [
+    (6, lambda c: [c.cased(b"GET"), c.key()]),
+    (6, lambda c: [b"SET", c.key(), c.value()]),
+    (8, lambda c: [b"SET", c.key(), c.value(), *c.set_options()]),
+    (3, lambda c: [b"SETNX", c.key(), c.value()]),
+    (2, lambda c: [b"SETEX", c.key(), c.time_of(b"EX"), c.value()]),
+    (2, lambda c: [b"PSETEX", c.key(), c.time_of(b"PX"), c.value()]),
+    (3, lambda c: [b"GETSET", c.key(), c.value()]),
+    (3, lambda c: [b"GETDEL", c.key()]),
+    (5, lambda c: [b"GETEX", c.key(), *c.getex_options()]),
+    (3, lambda c: [b"MSETNX", *c.pairs()]),
+    (2, lambda c: [b"MSET", *c.pairs()]),
+    (1, lambda c: [c.pick(b"MSET", b"MSETNX"), *c.pairs(), c.key()]),
+    (3, lambda c: [b"MGET", *c.keys()]),
+    (5, lambda c: [b"APPEND", c.key(), c.value()]),
+    (
+        5,
+        lambda c: [
+            b"SETRANGE",
+            c.key(),
+            c.pick(c.integer(), b"3", b"40", b"20000", b"536870912"),
+            c.value(),
+        ],
+    ),
+    (6, lambda c: [c.pick(b"GETRANGE", b"SUBSTR"), c.key(), c.integer(), c.integer()]),
+    (3, lambda c: [b"STRLEN", c.key()]),
+    (5, lambda c: [c.pick(b"INCR", b"DECR"), c.key()]),
+    (5, lambda c: [c.pick(b"INCRBY", b"DECRBY"), c.key(), c.integer()]),
+    (5, lambda c: [b"INCRBYFLOAT", c.key(), c.float()]),
+    (8, lambda c: c.expire()),
+    (3, lambda c: [b"PERSIST", c.key()]),
+    (6, lambda c: [c.cased(c.chance.choice(sorted(TIMES))), c.key()]),
+    (3, lambda c: [c.pick(b"DEL", b"UNLINK"), *c.keys()]),
+    (2, lambda c: [c.pick(b"EXISTS", b"TOUCH"), *c.keys()]),
+    (2, lambda c: [b"TYPE", c.key()]),
+    (4, lambda c: [c.pick(b"RENAME", b"RENAMENX"), c.key(), c.key()]),
+    (3, lambda c: [b"COPY", c.key(), c.key(), *c.chance.choice(COPY_OPTIONS)]),
+    (2, lambda c: [b"KEYS", c.chance.choice(PATTERNS)]),
+    (1, lambda c: [b"RANDOMKEY"]),
+    (1, lambda c: [b"DBSIZE", *c.pick([], [], [b"x"])]),
+    (1, lambda c: [b"PING", *c.pick([], [c.value()], [b"a", b"b"])]),
+    (1, lambda c: [b"ECHO", c.value()]),
+    (1, lambda c: [b"SELECT", c.pick(b"0", b"1", b"x", b"3000000000", b"-1")]),
+    (1, lambda c: [b"SCAN", c.pick(b"x", b"0", b"-1", b"0 "), *c.chance.choice(SCAN_OPTIONS)]),
+    (1, lambda c: [b"CLIENT", *c.pick([b"ID"], [b"GETNAME"], [b"SETNAME", b"me"], [b"SETNAME", b"a b"])]),
+    (1, lambda c: [b"HELLO", *c.chance.choice(HELLO_OPTIONS)]),
+    (1, lambda c: [b"nonsense", *c.keys()]),
+    (4, lambda c: c.any_arguments()),
+]
+KINDS = ([kind for _, kind in KIND_TABLE], [weight for weight, _ in KIND_TABLE])
+NAMES = (
+    b"APPEND COPY DECR DECRBY DEL ECHO EXISTS EXPIRE EXPIREAT EXPIRETIME GET GETDEL GETEX "
+    b"GETRANGE GETSET INCR INCRBY INCRBYFLOAT KEYS MGET MSET MSETNX PERSIST PEXPIRE PEXPIREAT "
+    b"PEXPIRETIME PING PSETEX PTTL RANDOMKEY RENAME RENAMENX SCAN SELECT SET SETEX SETNX "
+    b"SETRANGE STRLEN SUBSTR TOUCH TTL TYPE UNLINK"
+).split()
+
+
+def elements(reply):
+    """Of an array of bulk strings."""
+    found, at = [], reply.find(b"\r\n") + 2
+    for _ in range(int(reply[1 : at - 2])):
+        end = reply.find(b"\r\n", at)
+        size = int(reply[at + 1 : end])
+        found.append(reply[end + 2 : end + 2 + size])
+        at = end + 2 + size + 2
+    return found
+
+
+def is_same(words, got, wanted):
+    """But for what DIFFERENCES has."""
+    if got == wanted:
+        return True
+    name = words[0].lower()
+    if name in TIMES and got[:1] == wanted[:1] == b":":
+        one, other = int(got[1:]), int(wanted[1:])
+        return one >= 0 and other >= 0 and abs(one - other) <= TIMES[name]
+    if name == b"keys" and got[:1] == wanted[:1] == b"*":
+        return sorted(elements(got)) == sorted(elements(wanted))
+    if name == b"randomkey" and got[:1] == wanted[:1] == b"$":
+        return got[:3] != b"$-1" and wanted[:3] != b"$-1"
+    if name == b"dbsize":
+        return got[:1] == wanted[:1] == b":"
+    if name == b"scan":
+        return got[:1] == wanted[:1] == b"*"
+    if name == b"hello":
+        told = re.compile(rb"(\$2\r\nid\r\n:|\$7\r\nversion\r\n\$\d\r\n)[\d.]+")
+        return told.sub(b"", got) == told.sub(b"", wanted)
+    if name == b"client" and words[1:2] == [b"ID"]:
+        return got[:1] == wanted[:1] == b":"
+    return False
+
+
+class Beside:
+    """A connection to each."""
+
+    def __init__(self, servers):
+        self.connections = {name: server.connect() for name, server in servers.items()}
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for connection in self.connections.values():
+            connection.__exit__()
+
+    def ask_all(self, *words):
+        return {name: one.ask(*words) for name, one in self.connections.items()}
+
+    def begin(self, protocol):
+        """Nothing is there."""
+        for one in self.connections.values():
+            if protocol == 3:
+                one.ask("HELLO", "3")
+            if keys := elements(one.ask("KEYS", "*")):
+                one.ask("DEL", *keys)
+
+    def send(self, data, chance):
+        for one in self.connections.values():
+            rest = data
+            while rest:
+                cut = chance.randrange(1, 400) if chance.random() < 0.1 else len(rest)
+                one.send(rest[:cut])
+                rest = rest[cut:]
+
+
+def sent(words, chance):
+    """As an array, or as a line."""
+    if chance.random() < 0.1 and all(re.fullmatch(rb"[a-zA-Z0-9:{}.*-]{1,1000}", word) for word in words):
+        return b" ".join(words) + chance.choice([b"\r\n", b"\n"])
+    return request(*words)
+
+
+def shown(words):
+    return b" ".join(word if len(word) < 60 else word[:50] + b"...%d" % len(word) for word in words)
+
+
+def run_sequence(servers, seed):
+    """None, or what is wrong."""
+    chance = random.Random(seed)
+    protocol = chance.choice([2, 3])
+    commands = Commands(chance, expires=chance.random() < 0.4)
+    done = []
+    with Beside(servers) as all_of_them:
+        all_of_them.begin(protocol)
+        for _ in range(chance.randrange(1, 30)):
+            batch = []
+            for _ in range(chance.choice([1, 2, 5, 20])):
+                batch.append(commands.next())
+                if commands.ends_batch:
+                    break
+            all_of_them.send(b"".join(sent(words, chance) for words in batch), chance)
+            for words in batch:
+                replies = {name: one.reply() for name, one in all_of_them.connections.items()}
+                wanted = replies.pop("redis")
+                done.append(shown(words))
+                for name, got in replies.items():
+                    if not is_same(words, got, wanted):
+                        before = "\n".join(repr(one) for one in done[-30:])
+                        return f"{before}\n{name}: {got[:300]!r}\nRedis: {wanted[:300]!r}"
+            if commands.ends_batch:
+                # It is over for all of them.
+                time.sleep(0.02)
+    return None
+
+
+class Sequences(unittest.TestCase):
+    def test_replies_are_those_of_redis(self):
+        first = random.SystemRandom().randrange(1 << 40)
+        seeds = itertools.chain(KEPT, itertools.count(first)) if SEED is None else [SEED]
+        print(f"seeds from {first} on", flush=True)
+        with Door() as one, Door("--server-shards", "4") as four, Redis("--databases", "1") as redis:
+            servers = {"one shard": one, "four shards": four, "redis": redis}
+            end = time.monotonic() + SECONDS
+            for count, seed in enumerate(seeds):
+                if count > len(KEPT) and time.monotonic() > end:
+                    break
+                if wrong := run_sequence(servers, seed):
+                    self.fail(f"seed {seed}\n{wrong}")
+        print(f"{count} sequences", flush=True)
+
+
+class Differences(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.door, cls.redis = Door(), Redis("--databases", "1")
+        cls.ours, cls.theirs = cls.door.connect(), cls.redis.connect()
+
+    @classmethod
+    def tearDownClass(cls):
+        for one in (cls.ours, cls.theirs, cls.door, cls.redis):
+            one.__exit__(None, None, None)
+
+    def ask(self, *words):
+        return self.ours.ask(*words), self.theirs.ask(*words)
+
+    def test_each_has_a_test(self):
+        for name in DIFFERENCES:
+            self.assertTrue(hasattr(self, f"test_{name}"), name)
+
+    def test_an_empty_key(self):
+        for words in (
+            ["SET", "", "v"],
+            ["INCR", ""],
+            ["APPEND", "", "v"],
+            ["EXPIRE", "", "100"],
+            ["GET", ""],
+        ):
+            got, wanted = self.ask(*words)
+            self.assertEqual(got, b"-ERR keys have at least one byte\r\n")
+            self.assertNotEqual(wanted[:1], b"-" if words[0] != "INCR" else b"+")
+
+    def test_a_long_key(self):
+        for words in (
+            ["SET", "k" * 65_536, "v"],
+            ["GETSET", "k" * 65_536, "v"],
+            ["SETNX", "k" * 65_536, "v"],
+        ):
+            got, wanted = self.ask(*words)
+            self.assertIn(b"keys have at most 65535 bytes", got)
+            self.assertNotEqual(wanted[:1], b"-")
+        self.assertEqual(*self.ask("SET", "k" * 65_535, "v"))
+
+    def test_a_long_pattern(self):
+        got, wanted = self.ask("KEYS", "x" * 1025)
+        self.assertEqual(got, b"-ERR patterns have at most 1024 bytes\r\n")
+        self.assertEqual(wanted, b"*0\r\n")
+        self.assertEqual(*self.ask("KEYS", "x" * 1024))
+
+    def test_a_moment_that_waited(self):
+        with self.door.stopped_server():
+            self.ours.send(request("SET", "waited", "v", "PXAT", "5000000000000"))
+            time.sleep(0.1)
+        self.assertEqual(self.ours.reply(), self.theirs.ask("SET", "waited", "v", "PXAT", "5000000000000"))
+        got, wanted = self.ask("PEXPIRETIME", "waited")
+        self.assertEqual(wanted, b":5000000000000\r\n")
+        self.assertGreaterEqual(int(got[1:]), 5_000_000_000_050)
+
+    def test_a_moment_far_away(self):
+        self.assertEqual(*self.ask("SET", "far", "v", "PXAT", "9223372036854775807"))
+        got, wanted = self.ask("PEXPIRETIME", "far")
+        self.assertEqual(wanted, b":9223372036854775807\r\n")
+        self.assertEqual(time.gmtime(int(got[1:]) // 1000).tm_year, 2262)
+
+    def test_a_long_addend(self):
+        addend = "1." + "0" * 254
+        got, wanted = self.ask("INCRBYFLOAT", "float", addend)
+        self.assertEqual(got, b"-ERR value is not a valid float\r\n")
+        self.assertEqual(wanted, b"$1\r\n1\r\n")
+        self.ask("SET", "float", "0")
+        self.assertEqual(*self.ask("INCRBYFLOAT", "float", addend[:255]))
+
+    def test_many_keys_at_one_moment(self):
+        got, wanted = self.ask("MSETNX", *(word for i in range(4097) for word in (f"m{i}", "v")))
+        self.assertIn(b"at most 4096 keys, and 16 MiB", got)
+        self.assertEqual(wanted, b":1\r\n")
+        self.assertEqual(self.ours.ask("EXISTS", "m0", "m4096"), b":0\r\n")
+        self.assertEqual(*self.ask("SET", "long", "v" * (17 << 20)))
+        for words in (["RENAME", "long", "to"], ["COPY", "long", "to"]):
+            got, wanted = self.ask(*words)
+            self.assertIn(b"at most 4096 keys, and 16 MiB", got)
+            self.assertNotEqual(wanted[:1], b"-")
+        self.assertEqual(self.ours.ask("STRLEN", "long"), b":%d\r\n" % (17 << 20))
+        self.ask("DEL", "long", "to")
+
+    def test_an_order_of_keys(self):
+        names = [f"order:{i}" for i in range(200)]
+        self.assertEqual(*self.ask("MSET", *(word for name in names for word in (name, "v"))))
+        got, wanted = self.ask("KEYS", "order:*")
+        self.assertNotEqual(got, wanted)
+        self.assertEqual(sorted(elements(got)), sorted(elements(wanted)))
+        self.assertEqual(len(elements(got)), 200)
+        found = {self.ours.ask("RANDOMKEY") for _ in range(300)}
+        self.assertGreater(len(found), 20)
+        for reply in found:
+            self.assertEqual(self.theirs.ask("EXISTS", reply.split(b"\r\n", 1)[1][:-2]), b":1\r\n")
+
+    def test_a_count_behind_an_expiry(self):
+        """Neither tells when it counts what has expired; a key that was looked for counts in neither."""
+        before = self.ask("DBSIZE")
+        self.assertEqual(*self.ask("SET", "brief", "v", "PX", "1"))
+        counts = self.ask("DBSIZE")
+        for count, one in zip(counts, before):
+            self.assertIn(int(count[1:]) - int(one[1:]), (0, 1))
+        time.sleep(0.05)
+        self.assertEqual(*self.ask("EXISTS", "brief"))
+        self.assertEqual(*self.ask("KEYS", "brie*"))
+
+    def test_a_number_of_a_connection(self):
+        for reply in self.ask("CLIENT", "ID"):
+            self.assertRegex(reply, rb"^:\d+\r\n$")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
+    parser.add_argument("refractd")
+    parser.add_argument("refract")
+    parser.add_argument("--seconds", type=float, default=SECONDS)
+    parser.add_argument("--seed", type=int)
+    parser.add_argument("tests", nargs="*")
+    chosen = parser.parse_args()
+    Programs.refractd, Programs.refract = chosen.refractd, chosen.refract
+    SECONDS, SEED = chosen.seconds, chosen.seed
+    unittest.main(argv=["differential_test.py", *chosen.tests], verbosity=2)
