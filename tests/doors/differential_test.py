@@ -476,17 +476,31 @@ class Differences(unittest.TestCase):
         self.assertEqual(*self.ask("INCRBYFLOAT", "float", addend[:255]))
 
     def test_many_keys_at_one_moment(self):
-        got, wanted = self.ask("MSETNX", *(word for i in range(4097) for word in (f"m{i}", "v")))
-        self.assertIn(b"at most 4096 keys, and 16 MiB", got)
-        self.assertEqual(wanted, b":1\r\n")
-        self.assertEqual(self.ours.ask("EXISTS", "m0", "m4096"), b":0\r\n")
+        wrong = b"at most 4096 conditions and writes (MSETNX has two a key), and 16 MiB of keys and values"
+
+        def pairs(count):
+            return [word for i in range(count) for word in (f"m{i}", "v")]
+
+        for words in (pairs(2049), pairs(4097), ["m0", "v" * (17 << 20)]):
+            got, wanted = self.ask("MSETNX", *words)
+            self.assertIn(wrong, got)
+            self.assertEqual(wanted, b":1\r\n")
+            self.assertEqual(self.ours.ask("EXISTS", "m0", "m2048"), b":0\r\n")
+            self.theirs.ask("DEL", *words[::2])
+        self.assertEqual(*self.ask("MSETNX", *pairs(2048)))
         self.assertEqual(*self.ask("SET", "long", "v" * (17 << 20)))
         for words in (["RENAME", "long", "to"], ["COPY", "long", "to"]):
             got, wanted = self.ask(*words)
-            self.assertIn(b"at most 4096 keys, and 16 MiB", got)
+            self.assertIn(wrong, got)
             self.assertNotEqual(wanted[:1], b"-")
         self.assertEqual(self.ours.ask("STRLEN", "long"), b":%d\r\n" % (17 << 20))
-        self.ask("DEL", "long", "to")
+        # Keys and value of the longest have so much together.
+        longest = "v" * ((16 << 20) - len("longest" + "longest" + "to"))
+        self.assertEqual(*self.ask("SET", "longest", longest))
+        self.assertEqual(*self.ask("COPY", "longest", "to", "REPLACE"))
+        self.assertEqual(*self.ask("RENAME", "to", "longest"))
+        self.assertEqual(self.ours.ask("STRLEN", "longest"), b":%d\r\n" % len(longest))
+        self.ask("DEL", "long", "longest")
 
     def test_an_order_of_keys(self):
         names = [f"order:{i}" for i in range(200)]
@@ -523,7 +537,7 @@ if __name__ == "__main__":
     parser.add_argument("--seconds", type=float, default=SECONDS)
     parser.add_argument("--seed", type=int)
     parser.add_argument("tests", nargs="*")
-    chosen = parser.parse_args()
+    chosen = parser.parse_intermixed_args()
     Programs.refractd, Programs.refract = chosen.refractd, chosen.refract
     SECONDS, SEED = chosen.seconds, chosen.seed
     unittest.main(argv=["differential_test.py", *chosen.tests], verbosity=2)

@@ -42,6 +42,20 @@ Task<> learn_store_time(Store& store) {
   store.knows_time = true;
 }
 
+Task<> ChangingRoom::take(size_t bytes) {
+  store_.changing_bytes -= std::exchange(bytes_, 0);
+  if (bytes < kCountedMin) co_return;
+  while (store_.changing_bytes > 0 && store_.changing_bytes + bytes > kChangingBytesMax) {
+    co_await store_.shard.sleep_for(kMillisecond_ns);
+  }
+  bytes_ = bytes;
+  store_.changing_bytes += bytes_;
+}
+
+ChangingRoom::~ChangingRoom() {
+  store_.changing_bytes -= bytes_;
+}
+
 uint64_t in_whole_ms(uint64_t wall_ns) noexcept {
   return wall_ns - wall_ns % kMillisecond_ns;
 }
@@ -53,34 +67,6 @@ uint64_t ttl_until(const Store& store, uint64_t expires_wall_ns) noexcept {
 }
 
 namespace {
-
-// A part of the thread's memory for changes, taken once an attempt, so that no two wait for each other.
-class Room {
- public:
-  explicit Room(Store& store) noexcept : store_(store) {}
-  Room(const Room&) = delete;
-  Room& operator=(const Room&) = delete;
-  ~Room() { store_.changing_bytes -= bytes_; }
-
-  // Short values are not counted, and what a change makes may be so much more.
-  static constexpr size_t kCountedMin = size_t{64} * 1024;
-
-  // One that is longer than all there may be goes alone.
-  [[nodiscard]] Task<> take(size_t bytes) {
-    store_.changing_bytes -= std::exchange(bytes_, 0);
-    if (bytes < kCountedMin) co_return;
-    while (store_.changing_bytes > 0 && store_.changing_bytes + bytes > kChangingBytesMax) {
-      co_await store_.shard.sleep_for(kMillisecond_ns);
-    }
-    bytes_ = bytes;
-    store_.changing_bytes += bytes_;
-  }
-  [[nodiscard]] size_t bytes() const noexcept { return bytes_; }
-
- private:
-  Store& store_;
-  size_t bytes_ = 0;
-};
 
 // What the key has, in `old`. An absent one is no error: nothing is told of it.
 Task<Result<std::optional<Got>>> read(Store& store, std::string_view key, bool reads_value,
@@ -120,7 +106,7 @@ Task<Code> commit(Store& store, std::string_view key, const std::optional<Got>& 
 
 // The end of one attempt; nothing: it begins again, for it needs more room than it has.
 Task<std::optional<Code>> attempt(Store& store, std::string_view key, const Change& change, std::string& old,
-                                  Room& room, size_t& wanted_bytes) {
+                                  ChangingRoom& room, size_t& wanted_bytes) {
   co_await room.take(wanted_bytes);
   const Result<std::optional<Got>> got = co_await read(store, key, change.reads_value, old);
   if (!got) co_return got.code();
@@ -134,7 +120,7 @@ Task<std::optional<Code>> attempt(Store& store, std::string_view key, const Chan
   std::unique_ptr<std::byte[]> made;
   if (wish.effect == Effect::kValue && wish.made_bytes > 0) {
     wanted_bytes = old.size() + wish.made_bytes;
-    if (wanted_bytes > room.bytes() + Room::kCountedMin) {
+    if (wanted_bytes > room.bytes() + ChangingRoom::kCountedMin) {
       // What is held while this waits is little.
       old = {};
       co_return std::nullopt;
@@ -151,7 +137,7 @@ Task<std::optional<Code>> attempt(Store& store, std::string_view key, const Chan
 Task<Result<>> change_in_turn(Store& store, std::string_view key, const Change& change, std::string& old) {
   const uint64_t begun_ns = store.shard.refresh_now();
   Attempts attempts(begun_ns, kDoorTimeout_ns, store.client->new_request().sequence ^ begun_ns);
-  Room room(store);
+  ChangingRoom room(store);
   const Result<Got> look = store.client->exists_at_once(key);
   size_t wanted_bytes = look && change.reads_value ? 2 * look->value_bytes : 0;
   for (;;) {

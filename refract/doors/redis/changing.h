@@ -36,8 +36,28 @@ struct Store;
 // How long it is until then; a moment that is over is a nanosecond away. 0 of 0, which is never.
 [[nodiscard]] uint64_t ttl_until(const Store& store, uint64_t expires_wall_ns) noexcept;
 
-// Memory of changes that are under way: old values and new ones. Further ones wait.
-inline constexpr size_t kChangingBytesMax = size_t{128} << 20;
+// A part of the memory that a thread has for values which are being changed, old ones and new ones. Taken
+// once for each attempt, so that no two wait for each other.
+class ChangingRoom {
+ public:
+  // Short values are not counted, and what a change makes may be so much more.
+  static constexpr size_t kCountedMin = size_t{64} * 1024;
+  static constexpr size_t kChangingBytesMax = size_t{128} << 20;
+
+  // The store outlives it.
+  explicit ChangingRoom(Store& store) noexcept : store_(store) {}
+  ChangingRoom(const ChangingRoom&) = delete;
+  ChangingRoom& operator=(const ChangingRoom&) = delete;
+  ~ChangingRoom();
+
+  // Instead of what it has. Ends when there is so much; one that is longer than all there may be goes alone.
+  [[nodiscard]] runtime::Task<> take(size_t bytes);
+  [[nodiscard]] size_t bytes() const noexcept { return bytes_; }
+
+ private:
+  Store& store_;
+  size_t bytes_ = 0;
+};
 
 // What a row said.
 struct Changed {

@@ -12,6 +12,7 @@
 #include "refract/doors/redis/changing.h"
 #include "refract/doors/redis/glob.h"
 #include "refract/doors/redis/handlers.h"
+#include "refract/kv/layout/contract.h"
 #include "refract/txn/attempts.h"
 
 namespace refract::doors::redis {
@@ -95,12 +96,18 @@ struct Move {
 };
 enum class Moved : uint8_t { kDone, kNothingThere, kIsTaken };
 
-// One attempt, on what `from` has.
-Task<Result<Moved>> move_once(Store& store, const Move& move, std::string& value) {
+// One attempt, on what `from` has. The batch has a copy of the value, and so has the message.
+Task<Result<Moved>> move_once(Store& store, const Move& move, ChangingRoom& room, std::string& value) {
+  constexpr size_t kCopies = 3;
+  const Result<Got> look = co_await store.client->exists(move.from);
+  if (look.code() == Code::kNotFound) co_return Moved::kNothingThere;
+  if (!look) co_return fail(look.error());
+  if (move.from == move.to) co_return move.replaces ? Moved::kDone : Moved::kIsTaken;
+  if (look->value_bytes > kv::kBatchBytesMax) co_return fail(Code::kTooLarge);
+  co_await room.take(kCopies * look->value_bytes);
   const Result<Got> got = co_await store.client->get(move.from, value);
   if (got.code() == Code::kNotFound) co_return Moved::kNothingThere;
   if (!got) co_return fail(got.error());
-  if (move.from == move.to) co_return move.replaces ? Moved::kDone : Moved::kIsTaken;
   Batch batch;
   batch.if_version(move.from, got->version);
   if (!move.replaces) batch.if_absent(move.to);
@@ -116,9 +123,10 @@ Task<Result<Moved>> move_once(Store& store, const Move& move, std::string& value
 Task<std::optional<Moved>> move_key(Store& store, Pending& command, Move wanted) {
   const uint64_t begun_ns = store.shard.refresh_now();
   Attempts attempts(begun_ns, kDoorTimeout_ns, store.client->new_request().sequence ^ begun_ns);
+  ChangingRoom room(store);
   std::string value;
   for (;;) {
-    const Result<Moved> moved = co_await move_once(store, wanted, value);
+    const Result<Moved> moved = co_await move_once(store, wanted, room, value);
     if (moved) co_return *moved;
     const std::optional<uint64_t> pause_ns = attempts.pause(store.shard.refresh_now());
     if (!Attempts::is_conflict(moved.code()) || !pause_ns) {

@@ -12,6 +12,7 @@
 #include "refract/doors/admin/info.h"
 #include "refract/doors/redis/glob.h"
 #include "refract/doors/redis/handlers.h"
+#include "refract/kv/layout/contract.h"
 
 namespace refract::doors::redis {
 
@@ -90,7 +91,11 @@ void fail_with(Pending& command, Code code, const AsyncClient& client) {
 
 void fail_batch(Pending& command, Code code, const AsyncClient& client) {
   if (code != Code::kTooLarge) return fail_with(command, code, client);
-  command.reply().error(fmt::format("ERR {}", client.trouble().to_line()));
+  command.reply().error(fmt::format(
+      "ERR this is more than one transaction may have: at most {} conditions and writes (MSETNX has "
+      "two a key), and {} MiB of keys and values; at a node with a log the writes to one shard have "
+      "some 4 MiB",
+      kv::kBatchKeysMax, kv::kBatchBytesMax / kMiB));
 }
 
 // Of a node that is not there yet.

@@ -13,6 +13,7 @@
 #include "refract/doors/redis/expiry.h"
 #include "refract/doors/redis/handlers.h"
 #include "refract/doors/redis/range.h"
+#include "refract/kv/layout/contract.h"
 
 namespace refract::doors::redis {
 
@@ -191,6 +192,10 @@ Task<> msetnx(Store& store, Pending& command) {
   if (words.size() % 2 == 0) co_return command.reply().error(wrong_arity("msetnx"));
   std::unordered_map<std::string_view, std::string_view> values;
   for (size_t i = 1; i < words.size(); i += 2) values.insert_or_assign(words[i], words[i + 1]);
+  // A batch has copies.
+  size_t bytes = 0;
+  for (const auto& [key, value] : values) bytes += key.size() + value.size();
+  if (bytes > kv::kBatchBytesMax) co_return fail_batch(command, Code::kTooLarge, *store.client);
   Batch batch;
   for (const auto& [key, value] : values) batch.if_absent(key).put(key, value);
   const Result<> done = co_await store.client->commit(batch);
