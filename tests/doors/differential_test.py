@@ -74,6 +74,8 @@ PATTERNS = [
 EXPIRE_OPTIONS = [b"NX", b"XX", b"GT", b"LT"] * 4 + [b"EX", b"x\r\ny\x00z"]
 COPY_OPTIONS = [[], [], [b"REPLACE"], [b"DB", b"0"], [b"replace", b"db", b"1"]]
 COPY_OPTIONS += [[b"DB"], [b"DB", b"x"], [b"DB", b"3000000000"], [b"x"]]
+LCS_OPTIONS = [[b"idx"], [b"LEN"], [b"IDX"], [b"WITHMATCHLEN"], [b"MINMATCHLEN", b"2"]]
+LCS_OPTIONS += [[b"MINMATCHLEN"], [b"minmatchlen", b"-1"], [b"MINMATCHLEN", b"x"], [b"x"]]
 HELLO_OPTIONS = [[], [b"2"], [b"3"], [b"3"], [b"4"], [b"x"], [b"3", b"SETNAME", b"me"], [b"2", b"x"]]
 SCAN_OPTIONS = [[], [b"COUNT", b"0"], [b"COUNT", b"x"], [b"MATCH"], [b"x", b"y"]]
 
@@ -186,6 +188,12 @@ class Commands:
         kind = {b"EXPIRE": b"EX", b"PEXPIRE": b"PX", b"EXPIREAT": b"EXAT", b"PEXPIREAT": b"PXAT"}[name]
         return [name, self.key(), self.time_of(kind), *self.expire_options()]
 
+    def lcs_options(self):
+        words = []
+        while self.chance.randrange(3) != 0:
+            words += self.chance.choice(LCS_OPTIONS)
+        return words
+
     def pairs(self):
         return [word for key in self.keys() for word in (key, self.value())]
 
@@ -260,6 +268,7 @@ KIND_TABLE = [
     (2, lambda c: [b"TYPE", c.key()]),
     (4, lambda c: [c.pick(b"RENAME", b"RENAMENX"), c.key(), c.key()]),
     (3, lambda c: [b"COPY", c.key(), c.key(), *c.chance.choice(COPY_OPTIONS)]),
+    (2, lambda c: [b"LCS", c.key(), c.key(), *c.lcs_options()]),
     (2, lambda c: [b"KEYS", c.chance.choice(PATTERNS)]),
     (1, lambda c: [b"RANDOMKEY"]),
     (1, lambda c: [b"DBSIZE", *c.pick([], [], [b"x"])]),
@@ -275,7 +284,7 @@ KIND_TABLE = [
 KINDS = ([kind for _, kind in KIND_TABLE], [weight for weight, _ in KIND_TABLE])
 NAMES = (
     b"APPEND COPY DECR DECRBY DEL ECHO EXISTS EXPIRE EXPIREAT EXPIRETIME GET GETDEL GETEX "
-    b"GETRANGE GETSET INCR INCRBY INCRBYFLOAT KEYS MGET MSET MSETNX PERSIST PEXPIRE PEXPIREAT "
+    b"GETRANGE GETSET INCR INCRBY INCRBYFLOAT KEYS LCS MGET MSET MSETNX PERSIST PEXPIRE PEXPIREAT "
     b"PEXPIRETIME PING PSETEX PTTL RANDOMKEY RENAME RENAMENX SCAN SELECT SET SETEX SETNX "
     b"SETRANGE STRLEN SUBSTR TOUCH TTL TYPE UNLINK"
 ).split()

@@ -58,6 +58,7 @@ constexpr Row kRows[] = {
     {"info", -1, Kind::kAll, info_at_once, info, "loading stale", 0, 0, 0},
     {"keys", 2, Kind::kAll, nullptr, keys, "readonly", 0, 0, 0},
     {"latency", -2, Kind::kLocal, nullptr, nullptr, "", 0, 0, 0, false, false, nullptr, latency_rows},
+    {"lcs", -3, Kind::kAll, nullptr, lcs, "readonly", 1, 2, 1},
     {"memory", -2, Kind::kLocal, nullptr, nullptr, "", 0, 0, 0, false, false, nullptr, memory_rows},
     {"mget", -2, Kind::kRead, nullptr, mget, "readonly fast", 1, -1, 1},
     {"mset", -3, Kind::kAll, nullptr, mset, "write denyoom", 1, -1, 2},

@@ -92,6 +92,7 @@ runtime::Task<> getset(Store& store, Pending& command);
 runtime::Task<> getdel(Store& store, Pending& command);
 runtime::Task<> getex(Store& store, Pending& command);
 runtime::Task<> msetnx(Store& store, Pending& command);
+runtime::Task<> lcs(Store& store, Pending& command);
 bool getrange_at_once(Call& call);
 runtime::Task<> getrange(Store& store, Pending& command);
 runtime::Task<> append(Store& store, Pending& command);
