@@ -63,7 +63,7 @@ uint64_t any_cursor(const AsyncClient& client, Prng& prng) {
   const Route route = client.route();
   uint32_t shards = route.nodes.empty() ? route.shards : 0;
   for (const RouteNode& node : route.nodes) shards += node.shards;
-  client::ShardCursor cursor{.shard = static_cast<uint32_t>(prng.below(std::max(shards, 1U)))};
+  const client::ShardCursor cursor{.shard = static_cast<uint32_t>(prng.below(std::max(shards, 1U)))};
   return cursor.followed_by(prng.next() >> client::kShardBits, shards);
 }
 
