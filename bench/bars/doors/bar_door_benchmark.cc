@@ -91,6 +91,10 @@ const BarRows kRows = {
      [](BarRun& run) { return measure(run, benchmark_command("MGET", kKeysTogether), 16); }},
     {"door-mset", "MSET of 10 keys, -c 50 -P 16, door / Redis", "shown", Sense::kShown, 0, "x",
      [](BarRun& run) { return measure(run, benchmark_command("MSET", kKeysTogether, kValueBytes), 16); }},
+    {"door-incr", "INCR, -c 50 -P 16, door / Redis", "at least 0.90", Sense::kAtLeast, 0.9, "x",
+     [](BarRun& run) { return measure(run, benchmark_test("incr"), 16); }},
+    {"door-expire", "EXPIRE, -c 50 -P 16, door / Redis", "shown", Sense::kShown, 0, "x",
+     [](BarRun& run) { return measure(run, {"EXPIRE", "key:__rand_int__", "3600"}, 16); }},
     {"door-stopped-server", "GET by a door, -c 50, server stopped / running", "at least 0.95",
      Sense::kAtLeast, 0.95, "x", measure_stopped},
 };
