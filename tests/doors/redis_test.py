@@ -449,6 +449,8 @@ class Deaths(unittest.TestCase):
                 self.assertEqual(one.ask("SET", "k", "v"), loading)
                 self.assertIn(b"\r\nloading:1\r\n", one.ask("INFO", "persistence"))
                 self.assertEqual(one.ask("CLIENT", "SETNAME", "me"), b"+OK\r\n")
+                self.assertIn(b" name=me ", one.ask("CLIENT", "LIST"))
+                self.assertEqual(one.ask("CONFIG", "RESETSTAT"), b"+OK\r\n")
                 os.kill(min(children), signal.SIGCONT)
                 while b"Ctrl-C" not in (line := node.stdout.readline()):
                     self.assertTrue(line, "the node has ended")

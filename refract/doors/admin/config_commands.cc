@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // CONFIG: settings by Redis's names, and the counts of INFO.
 #include <algorithm>
-#include <atomic>
 #include <string>
 #include <vector>
 
@@ -73,13 +72,7 @@ bool config_set(Call& call) {
 // What the node counts stays the node's; INFO tells what has come since.
 Task<> config_resetstat(Store& store, Pending& command) {
   const NodeStat* const stat = co_await look_at_node(store);
-  Counts& counts = store.counts;
-  if (stat != nullptr) counts.expired_before = stat->expired;
-  for (std::atomic<uint64_t>* const count :
-       {&counts.received, &counts.rejected, &counts.evicted, &counts.commands, &counts.hits, &counts.misses,
-        &counts.bytes_in, &counts.bytes_out}) {
-    count->store(0, std::memory_order_relaxed);
-  }
+  store.common.counts.reset(stat != nullptr ? stat->expired : 0);
   store.common.rates.reset();
   command.reply().ok();
 }

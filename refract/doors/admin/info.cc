@@ -53,7 +53,7 @@ std::string clients_section(Store& store, const NodeStat* /*stat*/) {
   return fmt::format(
       "connected_clients:{}\r\ncluster_connections:0\r\nmaxclients:{}\r\nblocked_clients:{}\r\n"
       "tracking_clients:0\r\nclients_in_timeout_table:0\r\n",
-      store.counts.connections.load(), store.facts.lines_max, store.counts.blocked.load());
+      store.common.connections.load(), store.facts.lines_max, store.common.blocked.load());
 }
 
 // Of the node's memory; what the doors hold for their clients is not in it, as it is in Redis.
@@ -86,29 +86,26 @@ std::string persistence_section(Store& store, const NodeStat* /*stat*/) {
 }
 
 std::string stats_section(Store& store, const NodeStat* stat) {
-  const Counts& counts = store.counts;
-  const Rates::Sums sums{.commands = counts.commands.load(),
-                         .bytes_in = counts.bytes_in.load(),
-                         .bytes_out = counts.bytes_out.load()};
+  const CountSums counts = store.common.counts.sums();
+  const Rates::Sums sums{
+      .commands = counts.commands, .bytes_in = counts.bytes_in, .bytes_out = counts.bytes_out};
   const Rates::Sums rates = store.common.rates.of_a_second(store.shard.refresh_now(), sums);
   std::string text = fmt::format(
       "total_connections_received:{}\r\ntotal_commands_processed:{}\r\ninstantaneous_ops_per_sec:{}\r\n"
       "total_net_input_bytes:{}\r\ntotal_net_output_bytes:{}\r\ninstantaneous_input_kbps:{:.2f}\r\n"
       "instantaneous_output_kbps:{:.2f}\r\nrejected_connections:{}\r\n",
-      counts.received.load(), sums.commands, rates.commands, sums.bytes_in, sums.bytes_out,
+      counts.received, sums.commands, rates.commands, sums.bytes_in, sums.bytes_out,
       static_cast<double>(rates.bytes_in) / 1024, static_cast<double>(rates.bytes_out) / 1024,
-      counts.rejected.load());
+      counts.rejected);
   if (stat != nullptr) {
-    // The node counts since the start of its server, which may be a later one.
-    text += fmt::format("expired_keys:{}\r\n",
-                        stat->expired - std::min(stat->expired, counts.expired_before.load()));
+    text += fmt::format("expired_keys:{}\r\n", store.common.counts.expired_since(stat->expired));
   }
   // How many a node evicts that does evict, its server does not tell its clients.
   if (store.facts.eviction == "noeviction") text += "evicted_keys:0\r\n";
   text += fmt::format(
       "evicted_clients:{}\r\nkeyspace_hits:{}\r\nkeyspace_misses:{}\r\npubsub_channels:0\r\n"
       "pubsub_patterns:0\r\npubsubshard_channels:0\r\n",
-      counts.evicted.load(), counts.hits.load(), counts.misses.load());
+      counts.evicted, counts.hits, counts.misses);
   return text;
 }
 

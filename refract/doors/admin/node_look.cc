@@ -10,6 +10,7 @@ namespace refract::doors::redis {
 namespace {
 
 constexpr uint64_t kLook_ns = kSecond_ns;
+constexpr uint64_t kClientLook_ns = 5 * kMillisecond_ns;
 
 // Those that came while it asked want what is there behind their own commands: it asks again for them.
 runtime::Task<> look_on(Store& store) {
@@ -28,8 +29,12 @@ runtime::Task<> look_on(Store& store) {
 
 runtime::Task<const NodeStat*> look_at_node(Store& store) {
   NodeLook& look = store.node_look;
-  if (store.client == nullptr) co_return nullptr;
   const uint64_t end_ns = store.shard.refresh_now() + kLook_ns;
+  // A node that is there has a client of it in a moment.
+  while (store.client == nullptr && !store.loading.is_so() && store.shard.now_ns() < end_ns) {
+    co_await store.shard.sleep_for(kClientLook_ns);
+  }
+  if (store.client == nullptr) co_return nullptr;
   // Awaiting changes it, which the check does not see.
   runtime::Pending answer = store.shard.ops().begin(end_ns);  // NOLINT(misc-const-correctness)
   if (answer.token() != 0) look.waiting.push_back(answer.token());

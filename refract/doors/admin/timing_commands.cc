@@ -24,11 +24,11 @@ constexpr uint64_t kLook_ns = 50 * kMillisecond_ns;
 
 // Until then, or until the connection is over, or the client sends nothing any more.
 Task<> wait_until(Store& store, Session& session, uint64_t end_ns) {
-  store.counts.blocked.fetch_add(1, std::memory_order_relaxed);
+  store.common.blocked.fetch_add(1, std::memory_order_relaxed);
   while (session.takes_requests() && store.shard.refresh_now() < end_ns) {
     co_await store.shard.sleep_for(std::min(kLook_ns, end_ns - store.shard.now_ns()));
   }
-  store.counts.blocked.fetch_sub(1, std::memory_order_relaxed);
+  store.common.blocked.fetch_sub(1, std::memory_order_relaxed);
 }
 
 }  // namespace
@@ -109,10 +109,10 @@ Task<> debug(Store& store, Pending& command) {
   const auto& words = command.words;
   if (!is(words[1], "sleep") || words.size() != 3) {
     co_return command.reply().error(
-        "ERR DEBUG command not allowed. If the enable-debug-command option is set to \"local\", you can run "
-        "it "
-        "from a local connection, otherwise you need to set this option in the configuration file, and then "
-        "restart the server.");
+        "ERR DEBUG command not allowed. If the enable-debug-command option is set to \"local\", you can "
+        "run it from a local connection, otherwise you need to set this option in the configuration file, "
+        "and "
+        "then restart the server.");
   }
   constexpr double kSecondsMax = 1e9;
   double seconds = 0;

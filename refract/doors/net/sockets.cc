@@ -188,10 +188,9 @@ void Sockets::visit_ended(const Visit& visit) {
 }
 
 void Sockets::note_rates() noexcept {
-  const redis::Counts& counts = store_.counts;
-  store_.common.rates.note(shard_.now_ns(), {.commands = counts.commands.load(std::memory_order_relaxed),
-                                             .bytes_in = counts.bytes_in.load(std::memory_order_relaxed),
-                                             .bytes_out = counts.bytes_out.load(std::memory_order_relaxed)});
+  const redis::CountSums sums = store_.common.counts.sums();
+  store_.common.rates.note(
+      shard_.now_ns(), {.commands = sums.commands, .bytes_in = sums.bytes_in, .bytes_out = sums.bytes_out});
 }
 
 size_t Sockets::poll() noexcept {
@@ -249,8 +248,8 @@ void Sockets::accept_some(int listener) {
       if (is_short) rest();
       return;
     }
-    if (store_.counts.connections.load(std::memory_order_relaxed) >= lines_max_) {
-      store_.counts.rejected.fetch_add(1, std::memory_order_relaxed);
+    if (store_.common.connections.load(std::memory_order_relaxed) >= lines_max_) {
+      store_.counts.rejected.fetch_add(1);
       (void)::send(socket.get(), kNoRoom.data(), kNoRoom.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
       continue;
     }
@@ -266,8 +265,8 @@ void Sockets::accept_some(int listener) {
       lines_.pop_back();
       continue;
     }
-    store_.counts.received.fetch_add(1, std::memory_order_relaxed);
-    store_.counts.connections.fetch_add(1, std::memory_order_relaxed);
+    store_.counts.received.fetch_add(1);
+    store_.common.connections.fetch_add(1, std::memory_order_relaxed);
   }
 }
 
@@ -334,7 +333,7 @@ void Sockets::receive(Line& line) {
   const auto bytes = static_cast<size_t>(count);
   // Else there was no more, but for the end of the stream.
   line.is_readable = bytes == room.size() || line.has_hung_up;
-  store_.counts.bytes_in.fetch_add(bytes, std::memory_order_relaxed);
+  store_.counts.bytes_in.fetch_add(bytes);
   if (long_room.empty()) {
     line.session.take({received_.data(), bytes});
   } else {
@@ -372,7 +371,7 @@ void Sockets::send(Line& line) {
     }
   }
   if (budget < kSentBytesATurn) {
-    store_.counts.bytes_out.fetch_add(kSentBytesATurn - budget, std::memory_order_relaxed);
+    store_.counts.bytes_out.fetch_add(kSentBytesATurn - budget);
   }
   if (!output.is_empty()) {
     if (output.pinned() > 0) watch_pins(line);
@@ -403,7 +402,7 @@ bool Sockets::end_largest() noexcept {
   if (largest == lines_.end() || (*largest)->has_ended || (*largest)->counted_bytes == 0) return false;
   log_warn("the doors end the connection of {}: those of this thread hold {} bytes, and it holds {}",
            (*largest)->session.peer(), held_bytes_, (*largest)->counted_bytes);
-  store_.counts.evicted.fetch_add(1, std::memory_order_relaxed);
+  store_.counts.evicted.fetch_add(1);
   end(**largest);
   return true;
 }
@@ -444,7 +443,7 @@ void Sockets::end(Line& line) noexcept {
   // What is under way is still held.
   const size_t bytes = line.session.held_bytes();
   held_bytes_ += bytes - std::exchange(line.counted_bytes, bytes);
-  store_.counts.connections.fetch_sub(1, std::memory_order_relaxed);
+  store_.common.connections.fetch_sub(1, std::memory_order_relaxed);
   std::erase(ready_, &line);
 }
 

@@ -97,7 +97,7 @@ class Worker {
                        .shard = shard_,
                        .facts = common_.facts,
                        .loading = common_.loading,
-                       .counts = common_.counts,
+                       .counts = common_.counts.of(place_),
                        .common = common_,
                        .place = place_};
     std::vector<int> listeners;

@@ -5,6 +5,7 @@
 // Threads: that of its door.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -40,11 +41,17 @@ using Words = std::span<const std::string_view>;
 // What all threads have together. It outlives them.
 struct Common {
   Common(Facts known, bool is_loading, int keeper_link)
-      : facts(std::move(known)), loading(is_loading, keeper_link), crew(facts.threads) {}
+      : facts(std::move(known)),
+        loading(is_loading, keeper_link),
+        counts(facts.threads),
+        crew(facts.threads) {}
 
   const Facts facts;
   Loading loading;
-  Counts counts;
+  std::atomic<uint64_t> next_id = 1;      // Of connections.
+  std::atomic<uint64_t> connections = 0;  // Now.
+  std::atomic<uint64_t> blocked = 0;      // Those among them whose command waits, as WAIT does.
+  AllCounts counts;
   Rates rates;
   SlowLog slow_log;
   Crew crew;
@@ -56,7 +63,7 @@ struct Store {
   runtime::Shard& shard;
   const Facts& facts;
   const Loading& loading;
-  Counts& counts;
+  Counts& counts;  // Of this thread.
   Common& common;
   size_t place = 0;  // Of the thread, among all.
   NodeLook node_look = {};

@@ -3,8 +3,11 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
+#include <mutex>
 #include <string>
+#include <vector>
 
 namespace refract::doors::redis {
 
@@ -37,20 +40,64 @@ class Loading {
   int link_;
 };
 
-struct Counts {
-  std::atomic<uint64_t> next_id{1};      // Of connections.
-  std::atomic<uint64_t> connections{0};  // Now.
-  std::atomic<uint64_t> blocked{0};      // Those among them whose command waits, as WAIT does.
-  // Since the start, or CONFIG RESETSTAT:
-  std::atomic<uint64_t> received{0};  // Connections.
-  std::atomic<uint64_t> rejected{0};  // There were too many.
-  std::atomic<uint64_t> evicted{0};   // They held too much memory.
-  std::atomic<uint64_t> commands{0};
-  std::atomic<uint64_t> hits{0};
-  std::atomic<uint64_t> misses{0};
-  std::atomic<uint64_t> bytes_in{0};
-  std::atomic<uint64_t> bytes_out{0};
-  std::atomic<uint64_t> expired_before{0};  // Entries, as the node counts them.
+// A number that one thread changes and others read: no cache line is locked for it.
+class Tally {
+ public:
+  // As of an atomic.
+  void fetch_add(uint64_t more, std::memory_order order = std::memory_order_relaxed) noexcept {
+    value_.store(value_.load(std::memory_order_relaxed) + more, order);
+  }
+  [[nodiscard]] uint64_t load() const noexcept { return value_.load(std::memory_order_relaxed); }
+
+ private:
+  std::atomic<uint64_t> value_ = 0;
+};
+
+// By one thread, since its start.
+struct alignas(64) Counts {
+  Tally received;  // Connections.
+  Tally rejected;  // Connections: there were too many.
+  Tally evicted;   // Connections that held too much memory.
+  Tally commands;
+  Tally hits;
+  Tally misses;
+  Tally bytes_in;
+  Tally bytes_out;
+};
+
+// By all threads, since the start or the last reset.
+struct CountSums {
+  uint64_t received = 0;
+  uint64_t rejected = 0;
+  uint64_t evicted = 0;
+  uint64_t commands = 0;
+  uint64_t hits = 0;
+  uint64_t misses = 0;
+  uint64_t bytes_in = 0;
+  uint64_t bytes_out = 0;
+};
+
+// Threads: any.
+class AllCounts {
+ public:
+  explicit AllCounts(size_t threads) : by_thread_(threads) {}
+
+  // That of the thread at this place, which alone changes it.
+  [[nodiscard]] Counts& of(size_t place) noexcept { return by_thread_[place]; }
+  [[nodiscard]] CountSums sums() const;
+  // They begin at 0 again; so do expired entries, of which the node has counted so many by now.
+  void reset(uint64_t expired);
+  // So many of them since then, if the node has counted so many. Its server may be a later one.
+  [[nodiscard]] uint64_t expired_since(uint64_t expired) const;
+
+ private:
+  [[nodiscard]] CountSums since_start() const noexcept;
+
+  std::vector<Counts> by_thread_;
+  mutable std::mutex mutex_;
+  // Below, guarded by it:
+  CountSums before_;
+  uint64_t expired_before_ = 0;
 };
 
 }  // namespace refract::doors::redis

@@ -98,9 +98,9 @@ void fail_batch(Pending& command, Code code, const AsyncClient& client) {
       kv::kBatchKeysMax, kv::kBatchBytesMax / kMiB));
 }
 
-// Of a node that is not there yet.
+// Of a node that is loading.
 bool info_at_once(Call& call) {
-  if (call.store.client != nullptr) return false;
+  if (call.store.client != nullptr || !call.store.loading.is_so()) return false;
   call.reply.text(info_text(call.store, nullptr, call.words.subspan(1)));
   return true;
 }

@@ -40,7 +40,7 @@ Session::Session(Store& store, Listener& listener, std::string peer, std::string
       is_stranger_(!has_proven_),
       begun_ns_(store.shard.now_ns()),
       last_heard_ns_(begun_ns_),
-      id_(store.counts.next_id.fetch_add(1, std::memory_order_relaxed)),
+      id_(store.common.next_id.fetch_add(1, std::memory_order_relaxed)),
       peer_(std::move(peer)),
       local_(std::move(local)) {
   parser_.set_proven(has_proven_);
@@ -146,7 +146,7 @@ size_t Session::take_requests(std::string_view bytes) {
     long_words_.clear();
     taken += parser_.taken();
   }
-  if (count > 0) store_.counts.commands.fetch_add(count, std::memory_order_relaxed);
+  if (count > 0) store_.counts.commands.fetch_add(count);
   return taken;
 }
 
