@@ -265,8 +265,8 @@ class LongValues(unittest.TestCase):
             return 1024 * sum(int(line.split()[1]) for line in file if line.startswith("Private_Dirty"))
 
     def test_changes_of_long_values_wait_for_room(self):
-        """Twelve of 32 MiB would have 384 MiB at once."""
-        bytes_of_one, count = 32 * MIB, 12
+        """Twenty-four of 32 MiB would have 768 MiB at once. A sanitizer keeps what was freed for a while."""
+        bytes_of_one, count = 32 * MIB, 24
         with Door("--memory-limit", "2GiB", "--server-shards", "2") as door:
             doors, most, is_over = door.doors(), 0, threading.Event()
 
@@ -289,7 +289,7 @@ class LongValues(unittest.TestCase):
             ended = threading.Barrier(count)
             at_once(count + 1, work)
             self.assertGreater(most, bytes_of_one)
-            self.assertLess(most, 256 * MIB)
+            self.assertLess(most, 512 * MIB)
 
     def test_a_long_value_is_changed_as_a_short_one(self):
         with Door("--memory-limit", "1GiB") as door, door.connect() as one:

@@ -84,9 +84,36 @@ Task<Result<std::optional<Got>>> read(Store& store, std::string_view key, bool r
   co_return std::nullopt;
 }
 
+// A value that is made: where it is long, where the node's server reads it.
+class Made {
+ public:
+  Made(AsyncClient& client, uint64_t bytes) {
+    constexpr uint64_t kReservedMin = uint64_t{64} * 1024;
+    Result<Reservation> reservation = fail(Code::kNoSpace);
+    if (bytes >= kReservedMin) reservation = client.reserve(bytes);
+    if (reservation) {
+      reservation_.emplace(std::move(*reservation));
+      bytes_ = reservation_->bytes();
+    } else {
+      memory_ = std::make_unique_for_overwrite<std::byte[]>(bytes);
+      bytes_ = {memory_.get(), bytes};
+    }
+  }
+  [[nodiscard]] std::span<std::byte> bytes() const noexcept { return bytes_; }
+  // Null: it is in the heap.
+  [[nodiscard]] const Reservation* reservation() const noexcept {
+    return reservation_ ? &*reservation_ : nullptr;
+  }
+
+ private:
+  std::optional<Reservation> reservation_;
+  std::unique_ptr<std::byte[]> memory_;
+  std::span<std::byte> bytes_;
+};
+
 // On the version that was read.
 Task<Code> commit(Store& store, std::string_view key, const std::optional<Got>& got, const Wish& wish,
-                  Bytes value) {
+                  const Made& made) {
   if (wish.effect == Effect::kErase) {
     if (!got) co_return Code::kOk;
     const Result<uint64_t> erased = co_await store.client->erase(key, got->version);
@@ -96,9 +123,11 @@ Task<Code> commit(Store& store, std::string_view key, const std::optional<Got>& 
   if (got) options.if_version = got->version;
   if (!got) options.if_absent = true;
   Result<uint64_t> version = fail(Code::kUnavailable);
-  if (wish.built_in != nullptr) {
-    version = co_await store.client->put(key, *wish.built_in, options);
+  const Reservation* const built = wish.made_bytes > 0 ? made.reservation() : wish.built_in;
+  if (built != nullptr) {
+    version = co_await store.client->put(key, *built, options);
   } else {
+    const Bytes value = wish.made_bytes > 0 ? Bytes(made.bytes()) : wish.value;
     version = co_await store.client->put(key, value, options);
   }
   co_return version.code();
@@ -116,8 +145,7 @@ Task<std::optional<Code>> attempt(Store& store, std::string_view key, const Chan
   }
   const Wish wish = change.decide(before);
   if (wish.effect == Effect::kNone) co_return Code::kOk;
-  Bytes value = wish.value;
-  std::unique_ptr<std::byte[]> made;
+  Made made(*store.client, 0);
   if (wish.effect == Effect::kValue && wish.made_bytes > 0) {
     wanted_bytes = old.size() + wish.made_bytes;
     if (wanted_bytes > room.bytes() + ChangingRoom::kCountedMin) {
@@ -125,12 +153,10 @@ Task<std::optional<Code>> attempt(Store& store, std::string_view key, const Chan
       old = {};
       co_return std::nullopt;
     }
-    made = std::make_unique_for_overwrite<std::byte[]>(wish.made_bytes);
-    const std::span<std::byte> bytes(made.get(), wish.made_bytes);
-    change.make(before, bytes);
-    value = bytes;
+    made = Made(*store.client, wish.made_bytes);
+    change.make(before, made.bytes());
   }
-  const Code code = co_await commit(store, key, *got, wish, value);
+  const Code code = co_await commit(store, key, *got, wish, made);
   co_return code;
 }
 
