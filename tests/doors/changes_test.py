@@ -199,6 +199,19 @@ class Together(unittest.TestCase):
             for key in ("counter", "text:2"):
                 self.assertLess(abs(number(one.ask("PEXPIRETIME", key)) - moment), 200)
 
+    def test_many_ask_for_all_keys_and_each_is_told_all(self):
+        names = [b"name:%d" % i for i in range(3000)]
+        self.ask("MSET", *(word for name in names for word in (name, "v")))
+
+        def work(_):
+            with self.door.connect() as one:
+                one.send(request("KEYS", "name:*") * 5 + request("APPEND", "", "x"))
+                for _ in range(5):
+                    self.assertEqual(sorted(one.reply().split(b"\r\n")[2:-1:2]), sorted(names))
+                self.assertEqual(one.reply(), b"-ERR keys have at least one byte\r\n")
+
+        at_once(4, work)
+
 
 class Deaths(unittest.TestCase):
     def test_changes_wait_for_the_next_server_and_are_told_once(self):

@@ -26,13 +26,12 @@ namespace {
 constexpr size_t kKeysOfPage = 1000;
 // Of one KEYS.
 constexpr size_t kKeysBytesMax = size_t{512} << 20;
-
-}  // namespace
+// No key is empty.
+constexpr std::string_view kTurnOfKeys;
 
 // One that a growing table shows twice is told once.
-Task<> keys(Store& store, Pending& command) {
+Task<> tell_keys(Store& store, Pending& command) {
   const std::string_view pattern = command.words[1];
-  if (pattern.size() > kPatternBytesMax) co_return command.reply().error(kLongPattern);
   std::deque<std::string> found;
   std::unordered_set<std::string_view> names;
   size_t bytes = 0;
@@ -54,6 +53,17 @@ Task<> keys(Store& store, Pending& command) {
   Reply reply = command.reply();
   reply.array(found.size());
   for (const std::string& key : found) reply.bulk(key);
+}
+
+}  // namespace
+
+// What one has found lies here until its reply is made, so those of a thread go one behind the other.
+Task<> keys(Store& store, Pending& command) {
+  if (command.words[1].size() > kPatternBytesMax) co_return command.reply().error(kLongPattern);
+  const bool has_turn = co_await store.turns.take(kTurnOfKeys);
+  if (!has_turn) co_return fail_with(command, Code::kOverloaded, *store.client);
+  co_await tell_keys(store, command);
+  store.turns.give(kTurnOfKeys);
 }
 
 namespace {
