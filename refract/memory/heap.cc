@@ -249,6 +249,14 @@ std::optional<Offset> Heap::allocate(uint64_t bytes) {
   return at;
 }
 
+std::optional<Offset> Heap::allocate_from_reserve(uint64_t bytes) {
+  if (const auto at = allocate(bytes)) return at;
+  const uint8_t index = size_class_of(bytes);
+  SizeClass& size_class = classes_[index];
+  if (!add_slab_chunk(size_class, ChunkWord::of(ChunkKind::kSlab, index), true)) return std::nullopt;
+  return allocate(bytes);
+}
+
 std::optional<Offset> Heap::allocate_extent(uint64_t bytes) {
   const std::optional<Offset> at = take_extent(bytes);
   if (at) mark_start(*at, true);

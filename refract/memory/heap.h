@@ -69,6 +69,9 @@ class Heap {
   [[nodiscard]] std::optional<Offset> allocate(uint64_t bytes);
   // The same where a buffer of this size was given back lately; else nowhere, and nothing has changed.
   [[nodiscard]] Offset allocate_at_once(uint64_t bytes) noexcept;
+  // The same for what a store must have where values have taken all that they may: from the reserve as well.
+  // REQUIRES: at most kSlabBytesMax.
+  [[nodiscard]] std::optional<Offset> allocate_from_reserve(uint64_t bytes);
   // A zeroed line for the store's table; may use the reserve that values may not.
   [[nodiscard]] std::optional<Offset> allocate_line();
   // A zeroed chunk for the store's table; likewise from the reserve.
@@ -193,7 +196,7 @@ class Heap {
   // REQUIRES: there is one.
   [[nodiscard]] Offset take_recent(SizeClass& size_class, uint64_t buffer_bytes) const noexcept;
   [[nodiscard]] std::optional<Offset> take_from(SizeClass& size_class, uint64_t buffer_bytes);
-  // For a class that has nothing free.
+  // For a class that has nothing free, of values.
   [[nodiscard, gnu::noinline]] std::optional<Offset> take_from_more(SizeClass& size_class, ChunkWord word);
   [[nodiscard]] std::optional<Offset> allocate_extent(uint64_t bytes);
   [[nodiscard]] std::optional<Offset> take_extent(uint64_t bytes);

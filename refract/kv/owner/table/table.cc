@@ -9,6 +9,8 @@
 #include "refract/base/hash.h"
 #include "refract/kv/layout/same_bytes.h"
 #include "refract/kv/layout/slot_match.h"
+#include "refract/kv/owner/numbered/session_records.h"
+#include "refract/kv/owner/table/table_store.h"
 #include "refract/runtime/fault.h"
 
 namespace refract::kv {
@@ -48,7 +50,10 @@ Table::Table(Writer& writer, Heap& heap, const Clock& clock)
       directory_{writer.view<TableRoot>(kRootAt).directory},
       directory_words_(writer.view<TableRoot>(kRootAt).directory_words),
       count_(writer.load(kBucketCountAt)),
-      held_back_(heap) {}
+      held_back_(heap),
+      sessions_(std::make_unique<SessionRecords>(writer, heap, clock)) {}
+
+Table::~Table() = default;
 
 uint64_t Table::hash(std::span<const std::byte> key) const noexcept {
   return hash_key(key, hash_seed_);
@@ -302,29 +307,7 @@ bool Table::link_line(TablePlace& place, uint64_t hash) {
 
 // The buffer is complete: its stamp has been stored.
 void Table::store(const Draft& draft, const TablePlace& place, uint64_t stamp) {
-  const bool expires = (draft.lengths.flags & Lengths::kExpires) != 0;
-  const Slot slot = Slot::of({.hash = draft.hash,
-                              .stamp = stamp,
-                              .bytes = draft.lengths.total_bytes(),
-                              .expires = expires,
-                              .buffer = draft.buffer});
-  if (place.slot) depart(place.slot);
-  REFRACT_FAULT("kv.put.before_publish");
-  writer_.publish(place.slot_at, slot.bits);
-  REFRACT_FAULT("kv.put.after_publish");
-  stats_.expiring_entries += expires ? 1 : 0;
-  if (expires) stats_.first_expiry.stored(expiry_of(slot));
-  if (place.slot) {
-    stats_.expiring_entries -= place.slot.expires() ? 1 : 0;
-    was_used(place.slot_at);
-    retire(place.slot.buffer(), lengths_of(place.slot).total_bytes());
-  } else {
-    ++stats_.entries;
-    if (crowds_ != nullptr) [[unlikely]]
-      note_stored({key_of(slot), draft.hash});
-    if (uses_ != nullptr) uses_->stored(place.slot_at);
-    grow();
-  }
+  account_stored(store_slot(draft, place, stamp), draft.hash, place);
 }
 
 void Table::retire(Offset buffer, uint64_t bytes) {
@@ -355,14 +338,8 @@ Result<uint64_t> Table::erase(const HashedKey& key, uint64_t if_version) {
 }
 
 void Table::remove(Offset slot_at, Slot slot) {
-  depart(slot);
-  if (crowds_ != nullptr) [[unlikely]]
-    note_removing(slot_at, slot);
-  writer_.publish(slot_at, 0);
-  REFRACT_FAULT("kv.erase.before_retire");
-  retire(slot.buffer(), lengths_of(slot).total_bytes());
-  --stats_.entries;
-  stats_.expiring_entries -= slot.expires() ? 1 : 0;
+  clear_slot(slot_at, slot);
+  account_removed(slot);
 }
 
 bool Table::is_empty(Offset line) const noexcept {

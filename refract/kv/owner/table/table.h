@@ -25,15 +25,16 @@
 
 namespace refract::kv {
 
+class SessionRecords;
 class Table : public TableNames {
  public:
   static constexpr uint64_t (*store_area_bytes)(uint64_t chunks_max) noexcept = table_area_bytes;
-
   // In a freshly formatted space. kNoSpace: not even the first buckets fit.
   [[nodiscard]] static Result<> format(Writer& writer, Heap& heap);
 
   // `writer`, `heap` and `clock` outlive the table, whose space is formatted. recover() comes first.
   Table(Writer& writer, Heap& heap, const Clock& clock);
+  ~Table();
 
   // Finishes what a crash interrupted and tells the heap what is in use. kCorrupt: the bytes contradict
   // themselves; nothing was changed but what a split had left. `last`: the log's last change, whose slot a
@@ -45,7 +46,6 @@ class Table : public TableNames {
   [[nodiscard]] Result<> mark_live(const ChangeLog::Change* last, Recovery& recovery);
   void mark_pinned(Recovery& recovery);
   [[nodiscard]] Result<> finish_recovery(const ChangeLog::Change* last, Recovery& recovery);
-
   // From now on each change is told to `log`, and made at once behind that. Without room there nothing is
   // changed: kOverloaded until it has advanced, or kReadOnly. Null, as at first: none.
   void log_to(ChangeLog* log) noexcept { log_ = log; }
@@ -55,7 +55,6 @@ class Table : public TableNames {
   [[nodiscard]] const HeldBack& held_back() const noexcept { return held_back_; }
   [[nodiscard]] uint64_t hash(std::span<const std::byte> key) const noexcept;
   [[nodiscard]] HashedKey hashed(std::span<const std::byte> key) const noexcept { return {key, hash(key)}; }
-
   // The entry's version. kExists, kVersionMismatch, kNotFound: the condition did not hold. kNoSpace.
   [[nodiscard]] Result<uint64_t> put(const HashedKey& key, std::span<const std::byte> value,
                                      const PutOptions& options);
@@ -75,13 +74,11 @@ class Table : public TableNames {
   // kNoSpace, kOverloaded: the draft is as it was, for another try or abandon(). Else it is gone.
   [[nodiscard]] Result<uint64_t> commit(const Draft& draft, const PutOptions& options);
   void abandon(const Draft& draft);
-
   // Returns the version that was erased. With `if_version` 0 any version is.
   [[nodiscard]] Result<uint64_t> erase(const HashedKey& key, uint64_t if_version);
   [[nodiscard]] Result<uint64_t> erase(std::span<const std::byte> key, uint64_t if_version) {
     return erase(hashed(key), if_version);
   }
-
   // All writes at one moment, if all conditions hold then; else none, and the batch says which one failed:
   // with a condition's code (contract.h), kInvalidArgument (a key twice, no number), kNoSpace, or the log's.
   [[nodiscard]] Result<> change_at_once(TableBatch& batch);
@@ -89,9 +86,11 @@ class Table : public TableNames {
   class Parts;
   class Settling;
   [[nodiscard]] Parts* parts() const noexcept { return parts_; }
+  // Of clients that number their writes (docs/design/077): what became of each, and what executes one.
+  class NumberedTurn;
+  [[nodiscard]] SessionRecords& sessions() noexcept { return *sessions_; }
   // Whether a write of the key has to wait for one of them.
   [[nodiscard]] bool is_held(uint64_t hash) noexcept { return holding_ != nullptr && holds(hash); }
-
   // The owner's look, until the table is changed. kNotFound for absent and expired.
   [[nodiscard, gnu::flatten]] Result<Entry> find(const HashedKey& key);
   [[nodiscard]] Result<Entry> find(std::span<const std::byte> key) { return find(hashed(key)); }
@@ -102,14 +101,12 @@ class Table : public TableNames {
   [[nodiscard]] uint64_t fetch(std::span<Sought> many) noexcept;
   [[nodiscard]] Result<uint64_t> put(const Sought& sought, std::span<const std::byte> value,
                                      const PutOptions& options, uint64_t places_moved);
-
   // Which slot names the key's entry, expired or not: the only one that readers are led to. Nowhere: none.
   [[nodiscard]] Standing standing(const HashedKey& key) const noexcept;
   // Tells the log, if any, of an install that is made at once behind this; or what refuses it. kAccessDenied:
   // a younger stamp is in the log. REQUIRES: the buffer is complete and carries the stamp.
   [[nodiscard]] Code before_install(Offset buffer, uint64_t stamp);
   void retire(Offset buffer, uint64_t bytes);
-
   // From now on it is told of what leaves the table, and asked before buffers are retired; null: no receiver.
   void tell(Departures* departures) noexcept { departures_ = departures; }
   [[nodiscard]] Departures* told() const noexcept { return departures_; }
@@ -117,14 +114,12 @@ class Table : public TableNames {
     if (departures_ != nullptr) [[unlikely]]
       departures_->departing(slot);
   }
-
   [[nodiscard]] static uint64_t bucket_bytes_for(uint64_t entries) noexcept;
   // Buckets for so many entries of a log (replay.h), as far as there is memory. REQUIRES: the table is empty.
   void expect(uint64_t entries);
   // Makes the change with its own stamp, unless what stands there is as young. Returns whether anything was
   // changed. kNoSpace: nothing was. REQUIRES: no log is told (log_to).
   [[nodiscard]] Result<bool> restore(const HashedKey& key, const ChangeLog::Change& change);
-
   // From now on `uses` is told how slots are used, and `maker` asked for room; null: no receiver. Likewise.
   void evict_by(RoomMaker* maker, SlotUses* uses) noexcept;
   // Whether the slot still names what it named when it was looked at.
@@ -150,10 +145,8 @@ class Table : public TableNames {
   void prefetch_buffers(const HashedKey& key) const noexcept;
   // Looks at so many lines for entries whose time has come, going round. Returns how many were removed.
   size_t sweep(uint64_t lines_max);
-
   // Looks at every entry: stamps, lengths, hashes, places. What contradicts first.
   [[nodiscard]] std::optional<Damage> validate();
-
   [[nodiscard]] const Stats& stats() const noexcept { return stats_; }
 
  private:
@@ -187,6 +180,12 @@ class Table : public TableNames {
   [[nodiscard]] Result<uint64_t> publish(const Draft& draft, TablePlace place);
   [[nodiscard]] bool link_line(TablePlace& place, uint64_t hash);
   void store(const Draft& draft, const TablePlace& place, uint64_t stamp);
+  // Its halves and those of remove(), up to the slot's store and behind it: table_store.h.
+  inline Slot store_slot(const Draft& draft, const TablePlace& place, uint64_t stamp);
+  inline void account_stored(Slot slot, uint64_t hash, const TablePlace& place);
+  inline void clear_slot(Offset slot_at, Slot slot);
+  inline void account_removed(Slot slot);
+  [[nodiscard]] bool store_again(const Draft& draft, TablePlace place, uint64_t stamp);
   [[nodiscard]] Code room_in_log(uint64_t key_bytes, uint64_t value_bytes) const noexcept;
   [[nodiscard]] ChangeLog::Change change_in(Offset buffer, uint64_t stamp) const noexcept;
   void tell_log(Offset buffer, uint64_t stamp);
@@ -238,6 +237,7 @@ class Table : public TableNames {
   ChangeLog* log_ = nullptr;
   uint64_t logged_stamp_ = 0;  // The youngest in the log that this table has told it.
   HeldBack held_back_;
+  std::unique_ptr<SessionRecords> sessions_;
   Parts* parts_ = nullptr;
   Parts* holding_ = nullptr;   // The same, while there are any.
   std::vector<Slot> pending_;  // That a recovery has found, of parts.

@@ -4,7 +4,8 @@
 #include <bit>
 
 #include "refract/base/check.h"
-#include "refract/kv/owner/table/table.h"
+#include "refract/kv/owner/numbered/session_records.h"
+#include "refract/kv/owner/table/table_store.h"
 
 namespace refract::kv {
 
@@ -80,7 +81,9 @@ Result<bool> Table::restore(const HashedKey& key, const ChangeLog::Change& chang
   if (change.kind == ChangeLog::Kind::kErase || is_gone) {
     // What had expired when it was replaced is gone as well.
     if (!place.slot) return false;
-    remove(place.slot_at, place.slot);
+    clear_slot(place.slot_at, place.slot);
+    sessions_->mark_open();
+    account_removed(place.slot);
     trim(bucket_index(key.hash, count_));
     return true;
   }
@@ -90,12 +93,26 @@ Result<bool> Table::restore(const HashedKey& key, const ChangeLog::Change& chang
   if (!made) return fail(made.error());
   if (stats_.removed() != removed_before) place = locate(key);
   fill(*made, 0, change.value);
-  if (!place.slot_at && !link_line(place, key.hash)) {
+  if (!store_again(*made, place, change.stamp)) {
     abandon(*made);
     return fail(Code::kNoSpace);
   }
-  writer_.publish(made->buffer, change.stamp);
-  store(*made, place, change.stamp);
+  return true;
+}
+
+// False: there is no line for it. The mark of a numbered write (docs/design/077) comes directly behind the
+// slot: in front of it a second kill, which loses the log's ring, would leave a record of what is not there;
+// behind a split the slot that is compared would be one that the split has cleared.
+bool Table::store_again(const Draft& draft, TablePlace place, uint64_t stamp) {
+  // The one that its record names.
+  if (const auto* const open = sessions_->open(); open != nullptr && !place.slot) {
+    place.slot_at = open->state.word_at();
+  }
+  if (!place.slot_at && !link_line(place, draft.hash)) return false;
+  writer_.publish(draft.buffer, stamp);
+  const Slot slot = store_slot(draft, place, stamp);
+  sessions_->mark_open();
+  account_stored(slot, draft.hash, place);
   return true;
 }
 
@@ -117,18 +134,19 @@ Result<> Table::redo(const ChangeLog::Change& last, const std::optional<Draft>& 
   // It was pending in the table before it was logged (BatchRest).
   if (last.kind == ChangeLog::Kind::kGroup) return {};
   if (unnamed) {
-    TablePlace place = locate(hashed(last.key));
-    if (!place.slot_at && !link_line(place, unnamed->hash)) {
-      abandon(*unnamed);
-      return fail(Code::kNoSpace);
-    }
-    store(*unnamed, place, last.stamp);
-    return {};
+    if (store_again(*unnamed, locate(hashed(last.key)), last.stamp)) return {};
+    abandon(*unnamed);
+    return fail(Code::kNoSpace);
   }
   // Its buffer is used for something else by now: then its slot was there, and has gone since.
-  if (last.kind == ChangeLog::Kind::kPut && last.buffer) return {};
+  if (last.kind == ChangeLog::Kind::kPut && last.buffer) {
+    return sessions_->open() == nullptr ? Result<>() : fail(Code::kCorrupt);
+  }
   const Result<bool> restored = restore(hashed(last.key), last);
-  return restored ? Result<>() : fail(restored.error());
+  if (!restored) return fail(restored.error());
+  // Where there was nothing to store any more: its time has come meanwhile.
+  sessions_->mark_open();
+  return {};
 }
 
 }  // namespace refract::kv

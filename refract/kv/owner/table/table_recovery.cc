@@ -10,6 +10,7 @@
 #include <array>
 
 #include "refract/base/check.h"
+#include "refract/kv/owner/numbered/session_records.h"
 #include "refract/kv/owner/parts/parts.h"
 #include "refract/kv/owner/table/batch_rest.h"
 #include "refract/kv/owner/table/ring_finder.h"
@@ -181,6 +182,7 @@ Result<> Table::mark_live(const ChangeLog::Change* last, Recovery& recovery) {
   stats_ = {};
   pending_.clear();
   crowds_.reset();
+  if (const Code code = sessions_->mark_live(); code != Code::kOk) return fail(code);
   finish_split();
   if (const Code code = adopt_entries(last); code != Code::kOk) return fail(code);
   if (last != nullptr) recovery.unnamed = adopt_unnamed(*last);
@@ -195,6 +197,8 @@ Result<> Table::finish_recovery(const ChangeLog::Change* last, Recovery& recover
   // An empty last line that a crash left linked is trimmed when its bucket is next erased from or split.
   if (parts_ != nullptr) parts_->adopt(pending_);
   pending_.clear();
+  const bool is_change = last != nullptr && last->kind != ChangeLog::Kind::kGroup;
+  sessions_->settle_open(is_change ? last->stamp : 0);
   return last != nullptr ? redo(*last, recovery.unnamed) : Result<>();
 }
 
