@@ -33,6 +33,7 @@ ROOMS = {
         "owner/snapshot": ["layout", "direct", "owner", "owner/table"],
         "owner/service": ["layout", "functions", "direct", "owner", "owner/table", "owner/parts"],
         "owner/transactions": ["layout", "owner", "owner/table", "owner/parts", "owner/service"],
+        "owner/numbered": ["layout", "functions", "owner", "owner/table", "owner/parts", "owner/service"],
         "designs": ["layout", "calls"],
     },
     "object": {
