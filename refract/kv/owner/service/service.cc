@@ -46,8 +46,13 @@ void TableService::session_opened(rpc::SessionId session) noexcept {
     return;
   }
   const fabric::Capabilities* can = server_->capabilities(session);
-  sessions_.emplace(session.bits,
-                    std::make_unique<Open>(parts_, bytes, *can, upload_bytes_, staged_bytes_, outcomes_));
+  const Open::Parts parts{.table = parts_.table,
+                          .pins = parts_.pins,
+                          .windows = parts_.windows,
+                          .outcomes = outcomes_,
+                          .all_upload_bytes = upload_bytes_,
+                          .all_staged_bytes = staged_bytes_};
+  sessions_.emplace(session.bits, std::make_unique<Open>(parts, bytes, *can, parts_.shard.now_ns()));
 }
 
 void TableService::session_closed(rpc::SessionId session) noexcept {
@@ -64,6 +69,11 @@ void TableService::session_closed(rpc::SessionId session) noexcept {
     outcomes_.unwatch(waiting.write.options.request);
     return true;
   });
+}
+
+SessionState* TableService::state_of(rpc::SessionId session) noexcept {
+  Open* const open = find(session);
+  return open == nullptr ? nullptr : &open->state;
 }
 
 bool TableService::is_ours(const Table::HashedKey& key) const noexcept {

@@ -36,7 +36,6 @@
 #include "refract/kv/owner/service/pull_fetcher.h"
 #include "refract/kv/owner/service/service_writes.h"
 #include "refract/kv/owner/service/session_state.h"
-#include "refract/kv/owner/service/staged_body.h"
 #include "refract/kv/owner/table/eviction.h"
 #include "refract/kv/owner/table/table.h"
 #include "refract/rpc/server.h"
@@ -93,6 +92,14 @@ class TableService final : public rpc::Service,
   // The log has advanced, or has failed: continues with what waited. Returns how much there was to do.
   size_t on_log_progress() noexcept;
 
+  // Of a service beside this one whose writes are of the same table (numbered_service.h). Null: there is
+  // none.
+  void retry_also(writes::WaitingBeside* beside) noexcept { beside_ = beside; }
+  // What the session holds open: staged keys, uploads. Null: it has ended.
+  [[nodiscard]] SessionState* state_of(rpc::SessionId session) noexcept;
+  // The other service has executed so many, which count as single calls do.
+  void count_writes(uint64_t puts, uint64_t erases) noexcept;
+
   void on_chain_retired() noexcept override;
   [[nodiscard]] bool keeps_reply(const rpc::Responder& to,
                                  std::span<const std::byte> reply) noexcept override;
@@ -104,24 +111,7 @@ class TableService final : public rpc::Service,
 
  private:
   static constexpr size_t kGroup = 16;  // Worked on at once: more would only evict what was prefetched.
-  struct Open {
-    Open(const Parts& parts, size_t payload_bytes, const fabric::Capabilities& can,
-         uint64_t& all_upload_bytes, uint64_t& all_staged_bytes, Outcomes& outcomes) noexcept
-        : state(parts.table, parts.pins, can.one_sided_bytes_min > 0 ? parts.windows : nullptr,
-                all_upload_bytes, outcomes),
-          payload_bytes_max(payload_bytes),
-          one_sided_bytes_min(can.one_sided_bytes_min),
-          pull_region_min(writes::pull_region_min_of(can)),
-          opened_ns(parts.shard.now_ns()),
-          batch(all_staged_bytes) {}
-    SessionState state;
-    size_t payload_bytes_max;      // Of an answer.
-    uint32_t one_sided_bytes_min;  // As the session's channel says, likewise below.
-    uint32_t pull_region_min;      // Values may be READ in the client's regions from here on.
-    uint64_t opened_ns;
-    std::deque<writes::PendingScan> scans;
-    StagedBody batch;  // Of the next one.
-  };
+  using Open = OpenSession;
   struct Prepared {
     const rpc::IncomingCall* call = nullptr;
     Open* session = nullptr;
@@ -195,6 +185,7 @@ class TableService final : public rpc::Service,
   [[nodiscard]] bool may_wait(const Write& write, Code code) const noexcept;
   [[nodiscard]] Code wait(const rpc::Responder& from, const Write& write, Code why);
   void retry_waiting() noexcept;
+  [[nodiscard]] bool has_waiting() const noexcept;
   void look_after_memory() noexcept;
   void look_after_time() noexcept;
   void look_after_held() noexcept;
@@ -223,6 +214,7 @@ class TableService final : public rpc::Service,
   std::deque<writes::Waiting> waiting_;
   uint64_t waiting_bytes_ = 0;
   writes::WaitingBatches waiting_batches_;
+  writes::WaitingBeside* beside_ = nullptr;
   uint64_t ended_seen_ = 0;  // Parts of transactions over several shards.
   FarReads far_reads_;
   HeldAnswers held_answers_;

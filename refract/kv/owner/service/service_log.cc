@@ -77,13 +77,14 @@ size_t TableService::on_log_progress() noexcept {
   }
   const size_t released = parts_.table.release_held_back();
   const auto waits_for_log = std::ranges::find(waiting_, true, &writes::Waiting::for_log);
-  const bool has_room = waits_for_log != waiting_.end() &&
-                        log->room_for(waits_for_log->write.key.bytes.size(),
-                                      waits_for_log->write.value.size()) != Code::kOverloaded;
+  const bool has_room = (waits_for_log != waiting_.end() &&
+                         log->room_for(waits_for_log->write.key.bytes.size(),
+                                       waits_for_log->write.value.size()) != Code::kOverloaded) ||
+                        (beside_ != nullptr && beside_->has_room_in_log());
   // Those that wait for memory learn of a failure, too: what is held back would never come.
   const bool goes_on = released > 0 || has_room || log->failure() != Code::kOk;
-  if (!waiting_.empty() && goes_on) {
-    done += waiting_.size();
+  if (has_waiting() && goes_on) {
+    done += waiting_.size() + (beside_ == nullptr ? 0 : beside_->waiting());
     retry_waiting();
   }
   if (released > 0) look_after_time();
@@ -93,7 +94,8 @@ size_t TableService::on_log_progress() noexcept {
 TableService::LogStats TableService::log_stats() const noexcept {
   return {
       .held_answers = held_answers_.count(),
-      .waiting_writes = static_cast<uint64_t>(std::ranges::count(waiting_, true, &writes::Waiting::for_log)),
+      .waiting_writes = static_cast<uint64_t>(std::ranges::count(waiting_, true, &writes::Waiting::for_log)) +
+                        (beside_ == nullptr ? 0 : beside_->waiting_for_log()),
       .held_back_bytes = parts_.table.held_back().bytes(),
       .indeterminate = failed_by_log_,
       .read_only = read_only_};

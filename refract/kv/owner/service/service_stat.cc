@@ -25,7 +25,7 @@ wire::StatReply TableService::stat() const noexcept {
                         .stamps_given = heap.stamps_given,
                         .uploads = 0,
                         .views = 0,
-                        .waiting_for_memory = waiting_.size(),
+                        .waiting_for_memory = waiting_.size() + (beside_ == nullptr ? 0 : beside_->waiting()),
                         .ops = {},
                         .upload_bytes = upload_bytes_,
                         .view_bytes = 0,

@@ -73,6 +73,10 @@ void TableService::on_memory_added() noexcept {
   look_after_memory();
 }
 
+bool TableService::has_waiting() const noexcept {
+  return !waiting_.empty() || (beside_ != nullptr && beside_->waiting() > 0);
+}
+
 void TableService::retry_waiting() noexcept {
   std::deque<writes::Waiting> waiting = std::exchange(waiting_, {});
   waiting_bytes_ = 0;
@@ -93,6 +97,7 @@ void TableService::retry_waiting() noexcept {
     outcomes_.unwatch(one.write.options.request);
     log_is_full = log_is_full || (waiting_.size() > before && waiting_.back().for_log);
   }
+  if (beside_ != nullptr) beside_->retry_waiting();
 }
 
 void TableService::on_far_answer() noexcept {
@@ -101,12 +106,13 @@ void TableService::on_far_answer() noexcept {
   const auto is_stuck = [this](const writes::Waiting& one) {
     return far_reads_.is_stuck(one.write.key.hash);
   };
-  if (std::ranges::any_of(waiting_, is_stuck)) retry_waiting();
+  const bool wait_beside = beside_ != nullptr && beside_->waiting() > 0;
+  if (wait_beside || std::ranges::any_of(waiting_, is_stuck)) retry_waiting();
 }
 
 void TableService::on_settled() noexcept {
   far_reads_.on_answer();
-  if (!waiting_.empty()) retry_waiting();
+  if (has_waiting()) retry_waiting();
   for (writes::WaitingBatch& one : waiting_batches_.take()) {
     const RequestId request = one.call->batch().request;
     Open* const session = find(one.from.session);
@@ -173,6 +179,12 @@ void TableService::look_at_uses(size_t calls) noexcept {
   if (calls_since_uses_ < kCallsPerLook) return;
   calls_since_uses_ = 0;
   parts_.eviction->take_samples();
+}
+
+void TableService::count_writes(uint64_t puts, uint64_t erases) noexcept {
+  ops_[static_cast<size_t>(wire::Method::kPut)] += puts;
+  ops_[static_cast<size_t>(wire::Method::kErase)] += erases;
+  look_at_uses(puts + erases);
 }
 
 void TableService::evict_while_needed() noexcept {

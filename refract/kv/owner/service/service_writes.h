@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // A write on its way through a table's service: as it was asked for, while it waits, and what is answered.
+// And what the service knows of the session by which it comes.
 //
 // Threads: used only by the shard that owns the table.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <span>
@@ -19,6 +21,9 @@
 #include "refract/kv/owner/parts/waiting_turns.h"
 #include "refract/kv/owner/ports.h"
 #include "refract/kv/owner/service/batch_call.h"
+#include "refract/kv/owner/service/outcomes.h"
+#include "refract/kv/owner/service/session_state.h"
+#include "refract/kv/owner/service/staged_body.h"
 #include "refract/kv/owner/table/eviction.h"
 #include "refract/kv/owner/table/table.h"
 #include "refract/rpc/server.h"
@@ -76,6 +81,19 @@ struct Waiting {
   std::vector<std::byte> bytes;
   bool for_log = false;
 };
+// Writes of another service over the same table that wait for the same: memory, the log, keys that are held.
+class WaitingBeside {
+ public:
+  // Each that is over is answered; the others wait on.
+  virtual void retry_waiting() noexcept = 0;
+  [[nodiscard]] virtual size_t waiting() const noexcept = 0;
+  [[nodiscard]] virtual size_t waiting_for_log() const noexcept = 0;
+  // Whether one that waits for the log finds room there now.
+  [[nodiscard]] virtual bool has_room_in_log() const noexcept = 0;
+
+ protected:
+  ~WaitingBeside() = default;
+};
 // Several changes of this shard that wait for a key which a transaction over several holds (WaitingTurns).
 struct WaitingBatch {
   rpc::Responder from;
@@ -108,3 +126,36 @@ struct LogStats {
 };
 
 }  // namespace refract::kv::writes
+
+namespace refract::kv {
+
+struct OpenSession {
+  // All outlive it. `windows` as SessionState has them; the counts are of all sessions.
+  struct Parts {
+    Table& table;
+    SessionPins& pins;
+    WindowSource* windows;
+    Outcomes& outcomes;
+    uint64_t& all_upload_bytes;
+    uint64_t& all_staged_bytes;
+  };
+  OpenSession(const Parts& parts, size_t payload_bytes, const fabric::Capabilities& can,
+              uint64_t now_ns) noexcept
+      : state(parts.table, parts.pins, can.one_sided_bytes_min > 0 ? parts.windows : nullptr,
+              parts.all_upload_bytes, parts.outcomes),
+        payload_bytes_max(payload_bytes),
+        one_sided_bytes_min(can.one_sided_bytes_min),
+        pull_region_min(writes::pull_region_min_of(can)),
+        opened_ns(now_ns),
+        batch(parts.all_staged_bytes) {}
+
+  SessionState state;
+  size_t payload_bytes_max;      // Of an answer.
+  uint32_t one_sided_bytes_min;  // As the session's channel says, likewise below.
+  uint32_t pull_region_min;      // Values may be READ in the client's regions from here on.
+  uint64_t opened_ns;
+  std::deque<writes::PendingScan> scans;
+  StagedBody batch;  // Of the next one.
+};
+
+}  // namespace refract::kv
