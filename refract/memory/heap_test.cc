@@ -171,6 +171,25 @@ TEST_F(HeapTest, values_leave_a_reserve_that_the_table_can_still_use) {
   EXPECT_TRUE(heap_->allocate_line());
 }
 
+TEST_F(HeapTest, what_a_store_must_have_comes_from_the_reserve_where_values_have_all_the_rest) {
+  const auto first = heap_->allocate_from_reserve(4096);
+  ASSERT_TRUE(first);
+  heap_->release(*first, 4096);
+  EXPECT_EQ(heap_->allocate(4096), first) << "with room it is as any other";
+  while (heap_->allocate(60'000)) {
+  }
+  while (heap_->allocate(4096)) {
+  }
+  const uint64_t free = heap_->stats().bytes_free;
+  EXPECT_GT(free, 0U);
+  const auto at = heap_->allocate_from_reserve(4096);
+  ASSERT_TRUE(at);
+  EXPECT_EQ(heap_->stats().bytes_free, free - kChunkBytes);
+  heap_->begin_recovery();
+  EXPECT_TRUE(heap_->mark_live(*at, 4096)) << "a restart finds it as a buffer of its class";
+  heap_->end_recovery();
+}
+
 TEST(HeapHeader, damage_is_named_before_anything_is_followed) {
   std::vector<uint64_t> memory(4 * kChunkBytes / 8);
   Writer writer(reinterpret_cast<std::byte*>(memory.data()));

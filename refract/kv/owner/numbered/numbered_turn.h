@@ -69,10 +69,13 @@ class Table::NumberedTurn {
 
  private:
   struct Look;
+  class Change;
 
-  [[nodiscard]] bool is_free_to_change(const NumberedOperation& operation, NumberedOutcome& outcome);
-  void look(const NumberedOperation& operation, Look& look) const;
-  [[nodiscard]] NumberedOutcome change(NumberedSession* session, const NumberedOperation& operation);
+  [[nodiscard]] TableKey key_of(const NumberedOperation& operation) const noexcept;
+  [[nodiscard]] Look look(const NumberedOperation& operation, const TableKey& key) const;
+  void plan(const NumberedOperation& operation, Look& look) const;
+  [[nodiscard]] Code condition(const NumberedOperation& operation, const Look& look) const noexcept;
+  [[nodiscard]] Lengths lengths_for(const TableKey& key, const functions::Plan& plan) const noexcept;
 
   Table& table_;
   std::vector<std::byte> made_;  // What a function has made, until it is stored.

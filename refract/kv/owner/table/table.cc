@@ -307,7 +307,8 @@ bool Table::link_line(TablePlace& place, uint64_t hash) {
 
 // The buffer is complete: its stamp has been stored.
 void Table::store(const Draft& draft, const TablePlace& place, uint64_t stamp) {
-  account_stored(store_slot(draft, place, stamp), draft.hash, place);
+  const Slot slot = store_slot(draft, place, stamp);
+  account_stored(draft, slot, place);
 }
 
 void Table::retire(Offset buffer, uint64_t bytes) {

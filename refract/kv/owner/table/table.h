@@ -182,7 +182,7 @@ class Table : public TableNames {
   void store(const Draft& draft, const TablePlace& place, uint64_t stamp);
   // Its halves and those of remove(), up to the slot's store and behind it: table_store.h.
   inline Slot store_slot(const Draft& draft, const TablePlace& place, uint64_t stamp);
-  inline void account_stored(Slot slot, uint64_t hash, const TablePlace& place);
+  inline void account_stored(const Draft& draft, Slot slot, const TablePlace& place);
   inline void clear_slot(Offset slot_at, Slot slot);
   inline void account_removed(Slot slot);
   [[nodiscard]] bool store_again(const Draft& draft, TablePlace place, uint64_t stamp);

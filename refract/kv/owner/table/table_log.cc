@@ -112,7 +112,7 @@ bool Table::store_again(const Draft& draft, TablePlace place, uint64_t stamp) {
   writer_.publish(draft.buffer, stamp);
   const Slot slot = store_slot(draft, place, stamp);
   sessions_->mark_open();
-  account_stored(slot, draft.hash, place);
+  account_stored(draft, slot, place);
   return true;
 }
 

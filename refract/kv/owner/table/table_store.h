@@ -25,9 +25,11 @@ namespace refract::kv {
   return slot;
 }
 
-[[gnu::always_inline]] inline void Table::account_stored(Slot slot, uint64_t hash, const TablePlace& place) {
-  stats_.expiring_entries += slot.expires() ? 1 : 0;
-  if (slot.expires()) stats_.first_expiry.stored(expiry_of(slot));
+[[gnu::always_inline]] inline void Table::account_stored(const Draft& draft, Slot slot,
+                                                         const TablePlace& place) {
+  const bool expires = (draft.lengths.flags & Lengths::kExpires) != 0;
+  stats_.expiring_entries += expires ? 1 : 0;
+  if (expires) stats_.first_expiry.stored(expiry_of(slot));
   if (place.slot) {
     stats_.expiring_entries -= place.slot.expires() ? 1 : 0;
     was_used(place.slot_at);
@@ -35,7 +37,7 @@ namespace refract::kv {
   } else {
     ++stats_.entries;
     if (crowds_ != nullptr) [[unlikely]]
-      note_stored({key_of(slot), hash});
+      note_stored({key_of(slot), draft.hash});
     if (uses_ != nullptr) uses_->stored(place.slot_at);
     grow();
   }
