@@ -5,6 +5,6 @@
 
 namespace refract {
 
-const uint32_t kSpaceLayoutVersion = 2;
+const uint32_t kSpaceLayoutVersion = 3;
 
 }  // namespace refract

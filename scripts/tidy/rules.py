@@ -26,8 +26,8 @@ ROOMS = {
         "chains": ["layout", "calls"],
         "remote": ["layout", "calls"],
         "owner": ["layout"],
-        # What a table holds for transactions is nested in it, and changes it.
-        "owner/table": ["layout", "functions", "owner", "owner/parts"],
+        # What a table has of transactions and numbered writes is nested in it, and changes it.
+        "owner/table": ["layout", "functions", "owner", "owner/parts", "owner/numbered"],
         "owner/parts": ["layout", "direct", "owner", "owner/table"],
         "owner/chains": ["layout", "owner", "owner/table"],
         "owner/snapshot": ["layout", "direct", "owner", "owner/table"],

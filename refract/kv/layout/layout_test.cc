@@ -9,6 +9,8 @@
 
 #include "refract/base/prng.h"
 #include "refract/base/testing/golden.h"
+#include "refract/base/testing/needed.h"
+#include "refract/kv/owner/numbered/numbered_turn.h"
 #include "refract/kv/testing/test_space.h"
 
 namespace refract::kv {
@@ -30,6 +32,11 @@ TEST(Layout, the_page_shows_the_bytes) {
                                  {.key = second, .kind = WriteKind::kPut, .value = bytes_of("Bo")}};
   TableBatch batch{.conditions = {}, .writes = writes};
   ASSERT_TRUE(space.table().change_at_once(batch));
+  const SecretDigest secret{0x0807060504030201, 0x100f0e0d0c0b0a09};
+  NumberedSession* const session = refract::test::needed(space.table().sessions().begin(1, secret));
+  const NumberedOperation erase{
+      .number = 1, .kind = NumberedOperation::Kind::kErase, .key = space.table().hashed(bytes_of("once"))};
+  ASSERT_EQ(Table::NumberedTurn(space.table()).execute(session, erase).code, Code::kOk);
   const auto lines = golden::lines_of(REFRACT_SOURCE_DIR "/docs/formats/kv-table.md");
   EXPECT_GT(lines.size(), 10U);
   const std::vector<std::byte> image = golden::image_of(lines, space.bytes());

@@ -439,9 +439,8 @@ size_t found(const Stores& stores, Offset at) {
   return static_cast<size_t>(std::ranges::find_if(stores, is_at) - stores.begin());
 }
 
-std::vector<Rule> broken_rules() {
-  std::vector<Rule> rules;
-  // --- The order of stores.
+// The order of an operation's stores.
+void add_orders(std::vector<Rule>& rules) {
   const auto of_order = [&](std::string name, std::string in, bool has_log,
                             std::function<void(Recorded&)> order) {
     rules.push_back(
@@ -467,7 +466,10 @@ std::vector<Rule> broken_rules() {
     r.stores.erase(r.stores.begin() + static_cast<ptrdiff_t>(r.number()));
     --r.end;
   });
-  // --- What a recovery makes of a record.
+}
+
+// What a recovery makes of a record.
+void add_recoveries(std::vector<Rule>& rules) {
   const auto of_recovery = [&](std::string name, std::string in, bool has_log, auto recovery) {
     rules.push_back({.name = std::move(name),
                      .in = std::move(in),
@@ -497,7 +499,10 @@ std::vector<Rule> broken_rules() {
                 if (open_state(memory, r) == nullptr || has_stored(memory, r)) return {};
                 return {{.at = r.record_at, .word = 0}};
               });
-  // --- The order in which it makes the log's last change again. Its mark is its last store of the record.
+}
+
+// The order in which it makes the log's last change again.
+void add_recovery_orders(std::vector<Rule>& rules) {
   rules.push_back({.name = "what is made again is marked behind its split",
                    .in = "add that begins a split",
                    .has_log = true,
@@ -517,11 +522,14 @@ std::vector<Rule> broken_rules() {
                      const size_t slot = found(stores, r.slot_at);
                      if (mark < stores.size() && slot < mark) move(stores, mark, slot);
                    }});
-  return rules;
 }
 
 TEST(NumberedInterleaving, each_broken_rule_is_found) {
-  for (const Rule& rule : broken_rules()) {
+  std::vector<Rule> rules;
+  add_orders(rules);
+  add_recoveries(rules);
+  add_recovery_orders(rules);
+  for (const Rule& rule : rules) {
     Kills kills(case_of(rule.in), rule.has_log);
     EXPECT_TRUE(kills.first_wrong(rule)) << rule.name;
   }
