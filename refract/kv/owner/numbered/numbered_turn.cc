@@ -116,9 +116,7 @@ class Table::NumberedTurn::Change {
     REFRACT_FAULT("kv.numbered.before_log");
     if (table_.log_ != nullptr) [[unlikely]]
       table_.tell_log(draft.buffer, stamp);
-    const Slot slot = table_.store_slot(draft, look_.place, stamp);
-    mark(place);
-    table_.account_stored(draft, slot, look_.place);
+    table_.store(draft, look_.place, stamp, [&] { mark(place); });
     return outcome(place, stamp);
   }
 
@@ -131,9 +129,7 @@ class Table::NumberedTurn::Change {
       table_.logged_stamp_ = stamp;
       table_.log_->append({.kind = ChangeLog::Kind::kErase, .stamp = stamp, .key = key_.bytes});
     }
-    table_.clear_slot(at.slot_at, at.slot);
-    mark(place);
-    table_.account_removed(at.slot);
+    table_.remove(at.slot_at, at.slot, [&] { mark(place); });
     table_.trim(bucket_index(key_.hash, table_.count_));
     return outcome(place, stamp);
   }
@@ -175,7 +171,6 @@ class Table::NumberedTurn::Change {
   // back.
   void mark(uint16_t place) {
     if (place != kPlaceUnknown) table_.sessions_->mark(*session_, place);
-    REFRACT_FAULT("kv.numbered.after_mark");
   }
   [[nodiscard]] NumberedOutcome outcome(uint16_t place, uint64_t stamp) const noexcept {
     return {.code = look_.plan.code,

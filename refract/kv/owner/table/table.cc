@@ -307,8 +307,7 @@ bool Table::link_line(TablePlace& place, uint64_t hash) {
 
 // The buffer is complete: its stamp has been stored.
 void Table::store(const Draft& draft, const TablePlace& place, uint64_t stamp) {
-  const Slot slot = store_slot(draft, place, stamp);
-  account_stored(draft, slot, place);
+  store(draft, place, stamp, [] {});
 }
 
 void Table::retire(Offset buffer, uint64_t bytes) {
@@ -339,8 +338,7 @@ Result<uint64_t> Table::erase(const HashedKey& key, uint64_t if_version) {
 }
 
 void Table::remove(Offset slot_at, Slot slot) {
-  clear_slot(slot_at, slot);
-  account_removed(slot);
+  remove(slot_at, slot, [] {});
 }
 
 bool Table::is_empty(Offset line) const noexcept {

@@ -180,11 +180,11 @@ class Table : public TableNames {
   [[nodiscard]] Result<uint64_t> publish(const Draft& draft, TablePlace place);
   [[nodiscard]] bool link_line(TablePlace& place, uint64_t hash);
   void store(const Draft& draft, const TablePlace& place, uint64_t stamp);
-  // Its halves and those of remove(), up to the slot's store and behind it: table_store.h.
-  inline Slot store_slot(const Draft& draft, const TablePlace& place, uint64_t stamp);
-  inline void account_stored(const Draft& draft, Slot slot, const TablePlace& place);
-  inline void clear_slot(Offset slot_at, Slot slot);
-  inline void account_removed(Slot slot);
+  // The same and remove(), with what is done directly behind the slot's store: table_store.h.
+  template <typename Behind>
+  void store(const Draft& draft, const TablePlace& place, uint64_t stamp, Behind behind);
+  template <typename Behind>
+  void remove(Offset slot_at, Slot slot, Behind behind);
   [[nodiscard]] bool store_again(const Draft& draft, TablePlace place, uint64_t stamp);
   [[nodiscard]] Code room_in_log(uint64_t key_bytes, uint64_t value_bytes) const noexcept;
   [[nodiscard]] ChangeLog::Change change_in(Offset buffer, uint64_t stamp) const noexcept;

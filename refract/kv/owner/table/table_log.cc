@@ -81,9 +81,7 @@ Result<bool> Table::restore(const HashedKey& key, const ChangeLog::Change& chang
   if (change.kind == ChangeLog::Kind::kErase || is_gone) {
     // What had expired when it was replaced is gone as well.
     if (!place.slot) return false;
-    clear_slot(place.slot_at, place.slot);
-    sessions_->mark_open();
-    account_removed(place.slot);
+    remove(place.slot_at, place.slot, [this] { sessions_->mark_open(); });
     trim(bucket_index(key.hash, count_));
     return true;
   }
@@ -110,9 +108,7 @@ bool Table::store_again(const Draft& draft, TablePlace place, uint64_t stamp) {
   }
   if (!place.slot_at && !link_line(place, draft.hash)) return false;
   writer_.publish(draft.buffer, stamp);
-  const Slot slot = store_slot(draft, place, stamp);
-  sessions_->mark_open();
-  account_stored(draft, slot, place);
+  store(draft, place, stamp, [this] { sessions_->mark_open(); });
   return true;
 }
 

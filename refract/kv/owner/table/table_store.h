@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // How a slot is stored and cleared, each in two halves: up to the slot's store, which is the moment, and what
-// follows from it. A numbered turn has its mark between them (docs/design/077-numbered-writes.md). Inlined
-// where they are called: they are on the path of all puts.
+// follows from it. Between them a numbered write has its mark (docs/design/077-numbered-writes.md), and all
+// others have nothing. Inlined where they are called: they are on the path of all puts.
 #pragma once
 
 #include "refract/kv/owner/table/table.h"
@@ -10,8 +10,9 @@
 namespace refract::kv {
 
 // The buffer is complete: its stamp has been stored.
-[[gnu::always_inline]] inline Slot Table::store_slot(const Draft& draft, const TablePlace& place,
-                                                     uint64_t stamp) {
+template <typename Behind>
+[[gnu::always_inline]] inline void Table::store(const Draft& draft, const TablePlace& place, uint64_t stamp,
+                                                Behind behind) {
   const bool expires = (draft.lengths.flags & Lengths::kExpires) != 0;
   const Slot slot = Slot::of({.hash = draft.hash,
                               .stamp = stamp,
@@ -21,13 +22,8 @@ namespace refract::kv {
   if (place.slot) depart(place.slot);
   REFRACT_FAULT("kv.put.before_publish");
   writer_.publish(place.slot_at, slot.bits);
+  behind();
   REFRACT_FAULT("kv.put.after_publish");
-  return slot;
-}
-
-[[gnu::always_inline]] inline void Table::account_stored(const Draft& draft, Slot slot,
-                                                         const TablePlace& place) {
-  const bool expires = (draft.lengths.flags & Lengths::kExpires) != 0;
   stats_.expiring_entries += expires ? 1 : 0;
   if (expires) stats_.first_expiry.stored(expiry_of(slot));
   if (place.slot) {
@@ -43,14 +39,13 @@ namespace refract::kv {
   }
 }
 
-[[gnu::always_inline]] inline void Table::clear_slot(Offset slot_at, Slot slot) {
+template <typename Behind>
+[[gnu::always_inline]] inline void Table::remove(Offset slot_at, Slot slot, Behind behind) {
   depart(slot);
   if (crowds_ != nullptr) [[unlikely]]
     note_removing(slot_at, slot);
   writer_.publish(slot_at, 0);
-}
-
-[[gnu::always_inline]] inline void Table::account_removed(Slot slot) {
+  behind();
   REFRACT_FAULT("kv.erase.before_retire");
   retire(slot.buffer(), lengths_of(slot).total_bytes());
   --stats_.entries;
