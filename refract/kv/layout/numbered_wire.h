@@ -113,7 +113,7 @@ static_assert(sizeof(Operation) == 40 && offsetof(Operation, tag) == 8 &&
               offsetof(Operation, key_bytes) == 32 && offsetof(Operation, staged) == 37);
 
 struct OperationAnswer {  // | bytes
-  uint64_t version;       // The change's; 0: nothing has changed. Of a condition that holds: the entry's.
+  uint64_t version;       // The change's; 0: nothing has changed.
   uint16_t code;          // A number of codes.def. kOverloaded: refused for now, and nothing has happened.
   uint16_t place;         // Of its record; kPlaceUnknown: there is none.
   uint8_t bytes;          // Of an erasure the version erased, of a function its answer, or which error.

@@ -8,16 +8,19 @@
 #include <string>
 #include <vector>
 
+#include "refract/base/prng.h"
 #include "refract/fabric/conformance/loopback_domain.h"
 #include "refract/fabric/dispatcher.h"
 #include "refract/fabric/wrap/count.h"
 #include "refract/kv/calls/rpc_client.h"
 #include "refract/kv/owner/chains/chain_server.h"
+#include "refract/kv/owner/numbered/numbered_service.h"
 #include "refract/kv/owner/ports.h"
 #include "refract/kv/owner/service/domain_windows.h"
 #include "refract/kv/owner/service/service.h"
 #include "refract/kv/owner/table/eviction.h"
 #include "refract/kv/owner/transactions/transaction_service.h"
+#include "refract/kv/testing/test_bodies.h"
 #include "refract/kv/testing/test_growth.h"
 #include "refract/kv/testing/test_space.h"
 #include "refract/prism/operation.h"
@@ -94,6 +97,12 @@ class Served {
                       .upkeep = service,
                       .generation = options.generation,
                       .nodes = options.nodes}),
+        numbered({.table = space.table(),
+                  .service = service,
+                  .shard = shard,
+                  .shard_index = options.shard_index,
+                  .routing = {.shards = options.shard_count, .copies = options.copies},
+                  .digest = digest_of}),
         services_(std::span<const rpc::ServiceTable::Row>(rows(options))),
         server(services_, shard),
         server_dispatcher_(server_domain_, shard, &server),
@@ -101,6 +110,7 @@ class Served {
     service.answer_through(&server);
     chains.answer_through(&server);
     transactions.answer_through(&server);
+    numbered.answer_through(&server);
     service.far_reads().look_through(transactions.far());
     for (uint32_t i = 0; options.is_recovered && i < options.shard_count; ++i) decisions.recovered();
     idler_.watch(counted);
@@ -182,8 +192,15 @@ class Served {
   TableService service;
   ChainServer chains;
   TransactionService transactions;
+  NumberedService numbered;
 
  private:
+  // The node has SHA-256; a test only needs that another secret gives another one.
+  [[nodiscard]] static SecretDigest digest_of(const wire::SessionSecret& secret) noexcept {
+    SecretDigest digest;
+    std::memcpy(digest.data(), secret.data(), sizeof(digest));
+    return {mix(digest[0]), mix(digest[1] + 1)};
+  }
   // All are this space: of others there is none.
   [[nodiscard]] static std::vector<Decisions::Home> homes_of(Space& space, uint32_t shards) {
     return std::vector<Decisions::Home>(shards, Decisions::Home{.space = space.base()});
@@ -192,6 +209,9 @@ class Served {
     std::vector<rpc::ServiceTable::Row> rows{{0, &service}};
     if (options.methods_end > wire::kTransactionMethodsBegin) {
       rows.push_back({wire::kTransactionMethodsBegin, &transactions});
+    }
+    if (options.methods_end > wire::kNumberedMethodsBegin) {
+      rows.push_back({wire::kNumberedMethodsBegin, &numbered});
     }
     rows.push_back({options.methods_end, &chains.service()});
     return rows;
@@ -206,43 +226,5 @@ class Served {
   fabric::Dispatcher server_dispatcher_;
   fabric::Dispatcher client_dispatcher_;
 };
-
-// A call's body: its fixed part and what follows on it.
-template <typename T>
-[[nodiscard]] std::string body_of(const T& fixed, std::string_view behind = {}) {
-  std::string body(reinterpret_cast<const char*>(&fixed), sizeof(fixed));
-  return body.append(behind);
-}
-
-[[nodiscard]] inline wire::PutRequest put_request(size_t key_bytes, size_t value_bytes) {
-  wire::PutRequest request{};
-  request.key.key_bytes = static_cast<uint16_t>(key_bytes);
-  request.key.value_bytes = static_cast<uint32_t>(value_bytes);
-  return request;
-}
-
-[[nodiscard]] inline wire::KeyRef key_ref(size_t key_bytes) {
-  wire::KeyRef ref{};
-  ref.key_bytes = static_cast<uint16_t>(key_bytes);
-  return ref;
-}
-
-template <typename T>
-[[nodiscard]] T reply_as(const std::string& reply) {
-  REFRACT_CHECK(reply.size() >= sizeof(T));
-  T value{};
-  std::memcpy(&value, reply.data(), sizeof(T));
-  return value;
-}
-
-// A value that shows where each of its bytes belongs.
-[[nodiscard]] inline std::string patterned(size_t bytes, uint64_t seed = 0) {
-  std::string value(bytes, '\0');
-  for (size_t at = 0; at < bytes; at += 8) {
-    const uint64_t word = (seed * 29 + at + 1) * 0x9E3779B97F4A7C15ULL;
-    std::memcpy(value.data() + at, &word, std::min<size_t>(8, bytes - at));
-  }
-  return value;
-}
 
 }  // namespace refract::kv::test

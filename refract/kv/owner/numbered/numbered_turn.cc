@@ -232,10 +232,8 @@ void Table::NumberedTurn::plan(const NumberedOperation& operation, Look& look) c
         plan = {.code = Code::kTooLarge};
       break;
     case Kind::kErase: {
-      if (!look.before.is_there) {
-        plan.code = Code::kNotFound;
-        break;
-      }
+      plan.code = look.before.is_there ? condition(operation, look) : Code::kNotFound;
+      if (plan.code != Code::kOk) break;
       const uint64_t version = table_.writer_.load(look.place.slot.buffer());
       std::memcpy(plan.answer.data(), &version, sizeof(version));
       plan.answer_bytes = sizeof(version);

@@ -44,7 +44,7 @@ struct NumberedOperation {
   // kPut, kCondition, kCommit: at most one of the three.
   bool if_absent = false;   // Else kExists.
   bool if_present = false;  // Else kNotFound.
-  uint64_t if_version = 0;  // Else kVersionMismatch, or kNotFound.
+  uint64_t if_version = 0;  // Else kVersionMismatch, or kNotFound. Of kErase, too.
   TableDraft draft = {};    // kCommit: complete.
 };
 

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+// Calls of numbered writes by hand, to a served table (test_service.h).
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "refract/base/check.h"
+#include "refract/kv/functions/functions.h"
+#include "refract/kv/layout/numbered_wire.h"
+#include "refract/kv/layout/operations_body.h"
+#include "refract/kv/testing/test_service.h"
+
+namespace refract::kv::test {
+
+// One operation, as a test asks for it.
+struct NumberedOp {
+  wire::Operation operation{};
+  std::string key;
+  std::string value;
+
+  [[nodiscard]] NumberedOp tagged(uint32_t tag) const {
+    NumberedOp other = *this;
+    other.operation.tag = tag;
+    return other;
+  }
+  [[nodiscard]] NumberedOp flagged(uint8_t flags, uint64_t argument = 0) const {
+    NumberedOp other = *this;
+    other.operation.flags = flags;
+    other.operation.argument = argument;
+    return other;
+  }
+  [[nodiscard]] NumberedOp if_version(uint64_t version) const {
+    NumberedOp other = *this;
+    other.operation.if_version = version;
+    return other;
+  }
+};
+
+[[nodiscard]] inline NumberedOp numbered_op(wire::OperationKind kind, uint64_t number, std::string_view key,
+                                            std::string_view value = {}) {
+  NumberedOp made{.key = std::string(key), .value = std::string(value)};
+  made.operation.number = number;
+  made.operation.kind = static_cast<uint8_t>(kind);
+  made.operation.key_bytes = static_cast<uint16_t>(key.size());
+  made.operation.value_bytes = static_cast<uint32_t>(value.size());
+  return made;
+}
+[[nodiscard]] inline NumberedOp put_op(uint64_t number, std::string_view key, std::string_view value) {
+  return numbered_op(wire::OperationKind::kPut, number, key, value);
+}
+[[nodiscard]] inline NumberedOp erase_op(uint64_t number, std::string_view key) {
+  return numbered_op(wire::OperationKind::kErase, number, key);
+}
+[[nodiscard]] inline NumberedOp condition_op(std::string_view key, uint8_t flags) {
+  return numbered_op(wire::OperationKind::kCondition, 0, key).flagged(flags);
+}
+[[nodiscard]] inline NumberedOp withdraw_op(uint64_t number, uint32_t tag = 0) {
+  return numbered_op(wire::OperationKind::kWithdraw, number, "").tagged(tag);
+}
+[[nodiscard]] inline NumberedOp function_op(uint64_t number, functions::Function function,
+                                            std::string_view key, std::string_view arguments) {
+  NumberedOp made = numbered_op(wire::OperationKind::kFunction, number, key, arguments);
+  made.operation.function = static_cast<uint8_t>(function);
+  return made;
+}
+[[nodiscard]] inline NumberedOp add_op(uint64_t number, std::string_view key, int64_t addend) {
+  return function_op(number, functions::Function::kAdd, key,
+                     std::string_view(reinterpret_cast<const char*>(&addend), sizeof(addend)));
+}
+
+struct NumberedAnswer {
+  Code code = Code::kOk;
+  uint64_t version = 0;
+  uint16_t place = 0;
+  uint8_t flags = 0;
+  std::string bytes;
+
+  [[nodiscard]] bool is_told_again() const noexcept {
+    return (flags & wire::OperationAnswer::kToldAgain) != 0;
+  }
+  [[nodiscard]] bool is_not_executed() const noexcept {
+    return (flags & wire::OperationAnswer::kNotExecuted) != 0;
+  }
+  [[nodiscard]] int64_t number() const { return bytes.size() == 8 ? reply_as<int64_t>(bytes) : -1; }
+};
+struct NumberedReply {
+  Code code = Code::kOk;
+  std::vector<NumberedAnswer> answers = {};
+
+  // Of one operation.
+  [[nodiscard]] const NumberedAnswer& one() const {
+    REFRACT_CHECK(code == Code::kOk && answers.size() == 1);
+    return answers.front();
+  }
+  [[nodiscard]] std::vector<Code> codes() const {
+    std::vector<Code> all;
+    for (const NumberedAnswer& each : answers) all.push_back(each.code);  // NOLINT
+    return all;
+  }
+};
+
+struct NumberedAcknowledgement {
+  uint64_t number = 0;
+  uint16_t place = wire::kPlaceUnknown;
+};
+
+[[nodiscard]] inline std::string operations_body(const std::vector<NumberedOp>& operations,
+                                                 bool may_wait = false,
+                                                 const std::vector<NumberedAcknowledgement>& told = {}) {
+  wire::OperationsBody body;
+  if (may_wait) body.may_wait();
+  for (const NumberedAcknowledgement& one : told) body.acknowledge(one.number, one.place);
+  for (const NumberedOp& one : operations) body.add(one.operation, bytes_of(one.key), bytes_of(one.value));
+  return text_of(body.bytes());
+}
+
+[[nodiscard]] inline NumberedReply numbered_reply(const runtime::OpResult& result) {
+  NumberedReply reply{.code = result.code};
+  if (result.code != Code::kOk) return reply;
+  std::span<const std::byte> left = result.bytes;
+  while (!left.empty()) {
+    const auto one = wire::take_operation_answer(left);
+    REFRACT_CHECK(one.has_value());
+    reply.answers.push_back({.code = one->code,
+                             .version = one->answer.version,
+                             .place = one->answer.place,
+                             .flags = one->answer.flags,
+                             .bytes = text_of(one->bytes)});
+  }
+  return reply;
+}
+
+// A connection that has a session, or not yet.
+struct NumberedPeer {
+  explicit NumberedPeer(Served& of, bool begins = true) : served(of), peer(of.connect()) {
+    if (begins) REFRACT_CHECK(begin() == Code::kOk);
+  }
+  Code begin() { return take_session(wire::NumberedMethod::kSessionBegin, ""); }
+  Code resume(const wire::SessionReply& other) {
+    return take_session(wire::NumberedMethod::kSessionResume,
+                        body_of(wire::SessionRequest{.id = other.id, .secret = other.secret}));
+  }
+  NumberedReply call(const std::vector<NumberedOp>& operations,
+                     const std::vector<NumberedAcknowledgement>& told = {}) {
+    return call_body(operations_body(operations, false, told));
+  }
+  NumberedReply call_body(const std::string& body) {
+    return numbered_reply(
+        peer.session->call_and_wait(call_of(body), served.shard.refresh_now() + kSecond_ns));
+  }
+  NumberedAnswer one(const NumberedOp& operation) { return call({operation}).one(); }
+
+  // Sent, and worked on as far as it goes.
+  uint64_t start(const std::vector<NumberedOp>& operations, bool may_wait = true) {
+    const std::string body = operations_body(operations, may_wait);
+    const uint64_t id = peer.session->start(call_of(body));
+    REFRACT_CHECK(id != 0);  // It fits, and there is a credit.
+    served.settle();
+    return id;
+  }
+  [[nodiscard]] bool is_answered(uint64_t id) const { return peer.session->done(id); }
+  NumberedReply finish(uint64_t id) { return numbered_reply(peer.session->finish(id)); }
+
+  Served& served;
+  Served::Peer peer;
+  wire::SessionReply session{};
+
+ private:
+  [[nodiscard]] static rpc::Call call_of(const std::string& body) {
+    return {.method = static_cast<uint16_t>(wire::NumberedMethod::kOperations), .head = bytes_of(body)};
+  }
+  Code take_session(wire::NumberedMethod method, const std::string& body) {
+    std::string reply;
+    const Code code = served.call(peer, static_cast<wire::Method>(method), bytes_of(body), &reply);
+    if (code == Code::kOk) session = reply_as<wire::SessionReply>(reply);
+    return code;
+  }
+};
+
+}  // namespace refract::kv::test
