@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "refract/node/hosted_kv/hosted_kv.h"
 
+#include <openssl/evp.h>
+
 #include <algorithm>
+#include <array>
+#include <cstring>
 #include <span>
 #include <utility>
 
+#include "refract/base/check.h"
 #include "refract/base/log.h"
 #include "refract/cluster/members.h"
 #include "refract/kv/layout/remote_wire.h"
@@ -24,6 +29,17 @@ std::unique_ptr<const cluster::SlotSet> slots_of(const HostParts& parts) {
   if (parts.members == nullptr) return std::make_unique<const cluster::SlotSet>();
   return std::make_unique<const cluster::SlotSet>(
       cluster::slots_of(parts.members->list(), parts.members->self()));
+}
+
+// First half of its SHA-256.
+kv::SecretDigest digest_of(const kv::wire::SessionSecret& secret) noexcept {
+  std::array<unsigned char, EVP_MAX_MD_SIZE> whole{};
+  unsigned int bytes = 0;
+  REFRACT_CHECK(EVP_Digest(secret.data(), secret.size(), whole.data(), &bytes, EVP_sha256(), nullptr) == 1);
+  kv::SecretDigest digest;
+  REFRACT_CHECK(bytes >= sizeof(digest));
+  std::memcpy(digest.data(), whole.data(), sizeof(digest));
+  return digest;
 }
 
 }  // namespace
@@ -160,6 +176,15 @@ void HostedKv::serve(std::vector<HostedMethods>& methods) {
     service_->far_reads().look_through(transactions_->far());
     methods.push_back({kv::wire::kTransactionMethodsBegin, transactions_.get()});
   }
+  table_.sessions().set_ended_max(config.clients_max);
+  numbered_ =
+      std::make_unique<kv::NumberedService>(kv::NumberedService::Parts{.table = table_,
+                                                                       .service = *service_,
+                                                                       .shard = parts_.shard,
+                                                                       .shard_index = parts_.shard_index,
+                                                                       .routing = routing_,
+                                                                       .digest = digest_of});
+  methods.push_back({kv::wire::kNumberedMethodsBegin, numbered_.get()});
   methods.push_back({prism::kMethodsBegin, &chains_->service(), /*is_sampled=*/false});
 }
 
@@ -172,6 +197,7 @@ uint64_t HostedKv::generation() const noexcept {
 void HostedKv::answer_through(rpc::Server* server) noexcept {
   if (remote_) remote_->answer_through(server);
   if (transactions_) transactions_->answer_through(server);
+  numbered_->answer_through(server);
   service_->answer_through(server);
   chains_->answer_through(server);
 }
@@ -195,6 +221,7 @@ void HostedKv::add_counters(const observe::AddCounter& add) const {
   add_log_counters(add);
   add_eviction_counters(add);
   add_transaction_counters(add);
+  add_numbered_counters(add);
   if (!remote_) return;
   const kv::PullFetcher::Counts& pulls = service_->pulls().counts();
   add("pulls.values", pulls.values);
@@ -222,6 +249,25 @@ void HostedKv::add_transaction_counters(const observe::AddCounter& add) const {
   add("transactions.far_unanswered", far->counts().unanswered);
   add("transactions.far_confirmations", far->counts().confirmations);
   add("transactions.far_reads", service_->far_reads().count());
+}
+
+void HostedKv::add_numbered_counters(const observe::AddCounter& add) const {
+  const kv::NumberedService::Counts& counts = numbered_->counts();
+  const kv::SessionRecords::Counts kept = numbered_->records().counts();
+  add("numbered.sessions", kept.sessions);
+  add("numbered.ended_sessions", kept.ended);
+  add("numbered.records", kept.records);
+  add("numbered.barred", numbered_->barred());
+  add("numbered.waiting", numbered_->waiting());
+  add("numbered.begun", counts.begun);
+  add("numbered.resumed", counts.resumed);
+  add("numbered.executed", counts.executed);
+  add("numbered.refused", counts.refused);
+  add("numbered.waited", counts.waited);
+  add("numbered.told_again", counts.told_again);
+  add("numbered.withdrawn", counts.withdrawn);
+  add("numbered.acknowledged", counts.acknowledged);
+  add("numbered.closed", counts.closed);
 }
 
 void HostedKv::add_chain_counters(const observe::AddCounter& add) const {
@@ -267,7 +313,7 @@ void HostedKv::add_eviction_counters(const observe::AddCounter& add) const {
 void HostedKv::tell(observe::ShardState& state) const {
   observe::tell_table(table_.stats(), state);
   observe::tell_service(service_->stat(), state);
-  state.data.log.refused_writes += service_->log_stats().read_only;
+  state.data.log.refused_writes += service_->log_stats().read_only + numbered_->counts().read_only;
 }
 
 }  // namespace refract::node

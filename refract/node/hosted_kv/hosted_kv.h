@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "refract/kv/owner/chains/chain_server.h"
+#include "refract/kv/owner/numbered/numbered_service.h"
 #include "refract/kv/owner/service/domain_windows.h"
 #include "refract/kv/owner/service/remote_server.h"
 #include "refract/kv/owner/service/service.h"
@@ -58,6 +59,7 @@ class HostedKv final : public HostedStore {
   void add_chain_counters(const observe::AddCounter& add) const;
   void add_log_counters(const observe::AddCounter& add) const;
   void add_eviction_counters(const observe::AddCounter& add) const;
+  void add_numbered_counters(const observe::AddCounter& add) const;
 
   const HostParts parts_;
   std::unique_ptr<const cluster::SlotSet> slots_;  // This node's, where others have the rest; else null.
@@ -73,6 +75,7 @@ class HostedKv final : public HostedStore {
   std::optional<kv::DomainWindows> windows_;  // Where sessions come over a network.
   std::unique_ptr<kv::TableService> service_;
   std::unique_ptr<kv::TransactionService> transactions_;
+  std::unique_ptr<kv::NumberedService> numbered_;
   std::unique_ptr<kv::ChainServer> chains_;
   std::unique_ptr<kv::RemoteServer> remote_;  // Where there is RDMA.
 };
