@@ -64,9 +64,11 @@ void put_name(wire::Method method, std::span<std::byte> body, wire::NameRequest 
   if (place == 1) std::memcpy(body.data() + at, &name, sizeof(name));
 }
 
-// Of a write that says it was sent before under an identity the owner may have forgotten.
+// Of a write that says it was sent before under an identity the owner may have forgotten, and of some others.
 bool may_be_unknowable(wire::Method method, std::span<const std::byte> body) {
   if (method == wire::Method::kPutCommit) return true;
+  // An operation may wait for an acknowledgement that does not come.
+  if (static_cast<uint16_t>(method) == static_cast<uint16_t>(wire::NumberedMethod::kOperations)) return true;
   const bool writes =
       method == wire::Method::kPut || method == wire::Method::kErase || method == wire::Method::kPutBegin;
   const auto key = wire::take<wire::KeyRef>(body);
