@@ -99,7 +99,8 @@ struct NumberedReply {
   }
   [[nodiscard]] std::vector<Code> codes() const {
     std::vector<Code> all;
-    for (const NumberedAnswer& each : answers) all.push_back(each.code);  // NOLINT
+    all.reserve(answers.size());
+    for (const NumberedAnswer& each : answers) all.push_back(each.code);
     return all;
   }
 };

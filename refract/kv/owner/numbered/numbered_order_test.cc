@@ -163,8 +163,9 @@ TEST_F(NumberedMemory, what_waits_ends_with_its_connection) {
 
 TEST_F(NumberedMemory, what_waits_is_bounded) {
   std::vector<uint64_t> calls;
+  calls.reserve(NumberedService::kWaitingPerConnection);
   for (uint64_t i = 1; i <= NumberedService::kWaitingPerConnection; ++i) {
-    calls.push_back(peer.start({put_op(i, "a", large)}));  // NOLINT
+    calls.push_back(peer.start({put_op(i, "a", large)}));
   }
   EXPECT_EQ(served.numbered.waiting(), NumberedService::kWaitingPerConnection);
   const uint64_t more = peer.start({put_op(100, "a", large)});

@@ -96,7 +96,8 @@ TEST_F(NumberedServiceTest, a_number_that_comes_again_is_told_its_first_answer_a
             Code::kOk);
   const NumberedReply again = peer.call(all);
   std::vector<NumberedOp> asks;
-  for (uint64_t number = 1; number <= all.size(); ++number) asks.push_back(withdraw_op(number));  // NOLINT
+  asks.reserve(all.size());
+  for (uint64_t number = 1; number <= all.size(); ++number) asks.push_back(withdraw_op(number));
   const NumberedReply asked = peer.call(asks);
   ASSERT_EQ(again.answers.size(), all.size());
   ASSERT_EQ(asked.answers.size(), all.size());
@@ -230,10 +231,11 @@ TEST_F(NumberedServiceTest, acknowledgements_come_before_the_operations_of_their
 
 TEST_F(NumberedServiceTest, all_numbers_of_a_session_are_kept_until_they_are_acknowledged) {
   std::vector<test::NumberedAcknowledgement> told;
+  told.reserve(kRecordsPerSession);
   for (uint64_t number = 1; number <= kRecordsPerSession; ++number) {
     const NumberedAnswer made = peer.one(put_op(number, "key", std::to_string(number)));
     ASSERT_EQ(made.code, Code::kOk) << number;
-    told.push_back({.number = number, .place = made.place});  // NOLINT
+    told.push_back({.number = number, .place = made.place});
   }
   EXPECT_EQ(peer.one(put_op(2'000, "key", "too many")).code, Code::kOverloaded);
   EXPECT_EQ(peer.one(put_op(1'008, "key", "again")).version, 0u + peer.one(withdraw_op(1'008)).version);
@@ -256,13 +258,15 @@ TEST_F(NumberedServiceTest, a_call_whose_answers_would_not_fit_is_refused_before
   NumberedPeer client(shortest);
   ASSERT_EQ(client.one(put_op(1, "a", "1")).code, Code::kOk);
   std::vector<NumberedOp> asks;
-  for (uint64_t number = 1; number <= 10; ++number) asks.push_back(withdraw_op(number));  // NOLINT
+  asks.reserve(11);
+  for (uint64_t number = 1; number <= 10; ++number) asks.push_back(withdraw_op(number));
   EXPECT_EQ(client.call(asks).answers.size(), 10u);
   asks.push_back(withdraw_op(11));
   EXPECT_EQ(client.call(asks, {{.number = 1}}).code, Code::kTooLarge);
   EXPECT_TRUE(client.one(withdraw_op(1)).is_told_again()) << "nothing was acknowledged";
   std::vector<NumberedOp> erasures;
-  for (uint64_t number = 1; number <= 8; ++number) erasures.push_back(erase_op(10 + number, "a"));  // NOLINT
+  erasures.reserve(8);
+  for (uint64_t number = 1; number <= 8; ++number) erasures.push_back(erase_op(10 + number, "a"));
   EXPECT_EQ(client.call(erasures).answers.size(), 8u);
 }
 
@@ -270,7 +274,8 @@ TEST_F(NumberedServiceTest, keys_of_other_shards_are_refused_alone) {
   Served half({.shard_index = 1, .shard_count = 2});
   NumberedPeer client(half);
   std::vector<NumberedOp> puts;
-  for (uint64_t i = 1; i <= 16; ++i) puts.push_back(put_op(i, "key " + std::to_string(i), "v"));  // NOLINT
+  puts.reserve(16);
+  for (uint64_t i = 1; i <= 16; ++i) puts.push_back(put_op(i, "key " + std::to_string(i), "v"));
   const NumberedReply reply = client.call(puts);
   ASSERT_EQ(reply.answers.size(), puts.size());
   size_t stored = 0;
