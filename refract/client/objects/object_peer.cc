@@ -16,7 +16,7 @@ using runtime::Task;
 
 namespace {
 
-constexpr int kGrowthWaits = 6;  // Together about 60 ms.
+constexpr int kWindowWaits = 6;  // Together about 60 ms.
 constexpr uint64_t kPeerPause_ns = kMillisecond_ns;
 // A node that has just started may answer for its keys before it answers for its objects.
 constexpr uint64_t kFollows_ns = 300 * kMillisecond_ns;
@@ -133,7 +133,7 @@ void ObjectPeer::put_aside() noexcept {
 
 Task<bool> ObjectPeer::await_growth(ObjectLink& link, Patience& patience) {
   if (link.refresh()) co_return true;
-  if (patience.growth_waits >= kGrowthWaits) co_return false;
+  if (patience.growth_waits >= kWindowWaits) co_return false;
   co_await shard().sleep_for(kPeerPause_ns << patience.growth_waits++);
   co_return true;
 }
