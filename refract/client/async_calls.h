@@ -11,13 +11,13 @@
 #include <array>
 #include <memory>
 #include <span>
-#include <utility>
 #include <vector>
 
 #include "refract/client/answers.h"
 #include "refract/client/async_client.h"
 #include "refract/client/client.h"
 #include "refract/client/link/settings.h"
+#include "refract/client/numbered/operation.h"
 #include "refract/client/paths/peers.h"
 #include "refract/client/use_notes.h"
 #include "refract/runtime/shard.h"
@@ -29,18 +29,18 @@ struct Effort;
 
 namespace refract::client {
 
+class NumberedShard;
 class Write;
 
 class AsyncCalls {
  public:
   // Of settings that outlive it; not connected until its first operation, or peers().establish().
-  AsyncCalls(runtime::Shard& shard, const Settings& settings) : peers_(shard, settings) {}
+  AsyncCalls(runtime::Shard& shard, const Settings& settings);
   // The same of settings of its own.
-  AsyncCalls(runtime::Shard& shard, std::unique_ptr<const Settings> settings)
-      : own_settings_(std::move(settings)), peers_(shard, *own_settings_) {}
+  AsyncCalls(runtime::Shard& shard, std::unique_ptr<const Settings> settings);
   AsyncCalls(const AsyncCalls&) = delete;
   AsyncCalls& operator=(const AsyncCalls&) = delete;
-  ~AsyncCalls() = default;
+  ~AsyncCalls();
 
   [[nodiscard]] runtime::Task<Result<View>> view(KeyOwner place);
   [[nodiscard]] runtime::Task<Result<Got>> exists(KeyOwner place);
@@ -50,6 +50,8 @@ class AsyncCalls {
                                                     uint64_t begun_ns = 0);
   [[nodiscard]] runtime::Task<Result<uint64_t>> erase(Bytes key, uint64_t if_version = 0,
                                                       RequestId request = {});
+  // Of a key whose node was never reached.
+  [[nodiscard]] runtime::Task<Operated> operate_slowly(Bytes key, KeyOperation operation);
   [[nodiscard]] runtime::Task<Result<>> commit(Batch& batch, RequestId request = {});
   // Its keys are the caller's. An identity is drawn where the batch writes. `effort` counts its refusals.
   [[nodiscard]] runtime::Task<Result<>> change(kv::RpcBatch& batch, txn::Effort& effort,
@@ -80,6 +82,8 @@ class AsyncCalls {
   // For shorter ways.
   [[nodiscard]] Peers& peers() noexcept { return peers_; }
   [[nodiscard]] const Peers& peers() const noexcept { return peers_; }
+  // The numbered writes of the shard with this number.
+  [[nodiscard]] NumberedShard& numbered(uint32_t number);
   // kInvalidated, kCorrupt: go on with get_slowly.
   [[nodiscard]] Code get_directly(const KeyOwner& place, const Room& room, Got& got);
   [[nodiscard]] Code look_directly(const KeyOwner& place, Got& got);
@@ -156,6 +160,7 @@ class AsyncCalls {
 
   std::unique_ptr<const Settings> own_settings_;
   Peers peers_;
+  std::vector<std::unique_ptr<NumberedShard>> numbered_;  // Those that were needed.
   uint64_t reads_ = 0;
   UseNotes notes_;
   uint64_t noted_reads_ = 0;

@@ -32,6 +32,7 @@
 #include "refract/base/report.h"
 #include "refract/base/result.h"
 #include "refract/client/client.h"
+#include "refract/client/numbered/operation.h"
 #include "refract/client/reservation.h"
 #include "refract/client/transactions/transaction.h"
 #include "refract/client/types.h"
@@ -106,6 +107,8 @@ class REFRACT_API AsyncClient {
   [[nodiscard]] Put put(Bytes key, const Reservation& value, const PutOptions& options = {}) noexcept;
   [[nodiscard]] runtime::Task<Result<uint64_t>> erase(Bytes key, uint64_t if_version = 0,
                                                       RequestId request = {});
+  // A write of which it is known what became of it, however servers end: operation.h.
+  [[nodiscard]] Operating operate(Bytes key, const KeyOperation& operation) noexcept;
   // As of Client. The batch lives as long as the task.
   [[nodiscard]] runtime::Task<Result<>> commit(Batch& batch, RequestId request = {});
   using Body = std::function<runtime::Task<Result<>>(AsyncTransaction&)>;
@@ -228,12 +231,13 @@ class [[nodiscard]] REFRACT_API AsyncClient::Put {
   runtime::Task<Result<uint64_t>> slow_;
 };
 
-// As block_on of a task: of a get or a put.
-template <typename Operation>
-  requires std::same_as<Operation, AsyncClient::Get> || std::same_as<Operation, AsyncClient::Put>
-auto block_on(runtime::Shard& shard, Operation&& operation) {
+// As block_on of a task: of one of the awaitables above.
+template <typename Awaited>
+  requires std::same_as<Awaited, AsyncClient::Get> || std::same_as<Awaited, AsyncClient::Put> ||
+           std::same_as<Awaited, Operating>
+auto block_on(runtime::Shard& shard, Awaited&& operation) {
   using Outcome = decltype(operation.await_resume());
-  constexpr auto kAwait = [](Operation& awaited) -> runtime::Task<Outcome> {
+  constexpr auto kAwait = [](Awaited& awaited) -> runtime::Task<Outcome> {
     const Outcome outcome = co_await awaited;
     co_return outcome;
   };

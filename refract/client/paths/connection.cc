@@ -27,7 +27,8 @@ Connection::Connection(runtime::Shard& shard, const TransportRow& row, const Tra
       lender_(this->transport().domain()),
       rpc_(session(), shard,
            kv::RpcClientOptions{.timeout_ns = timeout_ns_, .pipeline = kPipeline, .lender = &lender_}),
-      transactions_(session(), shard) {
+      transactions_(session(), shard),
+      numbered_(session()) {
   if (paths != Paths::kChain) return;
   chains_.emplace(rpc_, shard, kv::ChainClientOptions{.timeout_ns = timeout_ns_, .pipeline = kPipeline});
 }

@@ -18,6 +18,7 @@
 #include "refract/client/paths/line_fetcher.h"
 #include "refract/cluster/members_call.h"
 #include "refract/kv/calls/lender.h"
+#include "refract/kv/calls/numbered_channel.h"
 #include "refract/kv/calls/rpc_client.h"
 #include "refract/kv/calls/transaction_calls.h"
 #include "refract/kv/chains/chain_client.h"
@@ -94,6 +95,8 @@ class Connection final : public PinningLink {
   [[nodiscard]] kv::RpcClient& rpc() noexcept { return rpc_; }
   // Of transactions over several shards.
   [[nodiscard]] kv::TransactionCalls& transactions() noexcept { return transactions_; }
+  // Of numbered writes.
+  [[nodiscard]] kv::NumberedChannel& numbered() noexcept { return numbered_; }
   // For the shortest way of a single call. Null: the server is not asked by calls.
   [[nodiscard]] kv::RpcClient* rpc_alone() noexcept { return chains_ ? nullptr : &rpc_; }
   // The same of gets.
@@ -128,6 +131,7 @@ class Connection final : public PinningLink {
   kv::Lender lender_;  // Over the transport's domain.
   kv::RpcClient rpc_;
   kv::TransactionCalls transactions_;
+  kv::NumberedChannel numbered_;
   std::optional<kv::ChainClient> chains_;   // Over rpc_.
   std::optional<kv::RemoteClient> remote_;  // Likewise; made when it has come up.
   const kv::MappedSpaces* spaces_ = nullptr;

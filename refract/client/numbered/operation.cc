@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "refract/client/numbered/operation.h"
+
+#include <memory>
+#include <new>
+#include <utility>
+
+#include "refract/client/answers.h"
+#include "refract/client/async_calls.h"
+#include "refract/client/async_client.h"
+#include "refract/client/numbered/numbered_shard.h"
+#include "refract/kv/layout/contract.h"
+
+namespace refract {
+
+using client::AsyncCalls;
+using client::NumberedOutcome;
+using client::NumberedShard;
+using runtime::Task;
+
+namespace {
+
+using WireKind = kv::wire::OperationKind;
+using WireForm = kv::wire::Operation;
+
+constexpr WireKind kind_of(KeyOperation::Kind kind) noexcept {
+  switch (kind) {
+    case KeyOperation::Kind::kErase:
+      return WireKind::kErase;
+    case KeyOperation::Kind::kFunction:
+      return WireKind::kFunction;
+    case KeyOperation::Kind::kCondition:
+      return WireKind::kCondition;
+    case KeyOperation::Kind::kPut:
+      break;
+  }
+  return WireKind::kPut;
+}
+
+client::NumberedOperation numbered_form(Bytes key, const KeyOperation& operation) noexcept {
+  uint8_t flags = operation.if_absent ? WireForm::kIfAbsent : 0;
+  flags |= operation.if_present ? WireForm::kIfPresent : 0;
+  flags |= operation.keeps_ttl ? WireForm::kKeepsExpiry : 0;
+  flags |= operation.ttl_ns != 0 ? WireForm::kForSoLong : 0;
+  return {.kind = kind_of(operation.kind),
+          .flags = flags,
+          .function = operation.function,
+          .tag = operation.tag,
+          .argument = operation.ttl_ns != 0 ? operation.ttl_ns : operation.expires_wall_ns,
+          .if_version = operation.if_version,
+          .key = key,
+          .value = operation.value};
+}
+
+Code check(Bytes key, const KeyOperation& operation) noexcept {
+  if (const Code code = client::check_key(key); code != Code::kOk) return code;
+  if (operation.value.size() > kv::kValueBytesMax) return Code::kTooLarge;
+  return operation.ttl_ns != 0 && operation.expires_wall_ns != 0 ? Code::kInvalidArgument : Code::kOk;
+}
+
+}  // namespace
+
+namespace client {
+
+class OperateCall final : public TimedWrite {
+ public:
+  OperateCall(Operating& by, NumberedShard& at)
+      : TimedWrite(numbered_form(by.key_, by.operation_)), by_(by), at_(at) {}
+
+  [[nodiscard]] Code begin() { return at_.add(*this, by_.begun_ns_); }
+  void leave() noexcept { at_.leave(*this); }
+  // This lies in the operation's room, and is gone when that has another one.
+  void over(const NumberedOutcome& outcome) noexcept override {
+    Operating& by = by_;
+    by.over({.code = outcome.code,
+             .answer_bytes = outcome.answer_bytes,
+             .version = outcome.version,
+             .bytes = outcome.bytes});
+  }
+
+ private:
+  Operating& by_;
+  NumberedShard& at_;
+};
+
+AsyncCalls::AsyncCalls(runtime::Shard& shard, const Settings& settings) : peers_(shard, settings) {}
+AsyncCalls::AsyncCalls(runtime::Shard& shard, std::unique_ptr<const Settings> settings)
+    : own_settings_(std::move(settings)), peers_(shard, *own_settings_) {}
+AsyncCalls::~AsyncCalls() = default;
+
+NumberedShard& AsyncCalls::numbered(uint32_t number) {
+  for (const auto& one : numbered_) {
+    if (one->number() == number) return *one;
+  }
+  return *numbered_.emplace_back(std::make_unique<NumberedShard>(peers_, number));
+}
+
+Task<Operated> AsyncCalls::operate_slowly(Bytes key, KeyOperation operation) {
+  const uint64_t begun_ns = peers_.shard().refresh_now();
+  co_await peers_.find_node_of({key}, begun_ns + peers_.settings().options.timeout_ns);
+  Operating found(*this, key, operation);
+  found.begun_ns_ = begun_ns;
+  co_return co_await found;
+}
+
+}  // namespace client
+
+Operating AsyncClient::operate(Bytes key, const KeyOperation& operation) noexcept {
+  return {*calls_, key, operation};
+}
+
+bool Operating::await_suspend(std::coroutine_handle<> waiter) {
+  waiter_ = waiter;
+  const client::Peers& peers = calls_.peers();
+  outcome_.code = peers.is_child() ? Code::kForked : check(key_, operation_);
+  if (outcome_.code != Code::kOk) return false;
+  // Which shard it is of is known when its node was reached.
+  if (begun_ns_ == 0 && peers.at({.key = key_}) == nullptr) [[unlikely]] {
+    slow_ = calls_.operate_slowly(key_, operation_);
+    return std::move(slow_).operator co_await().await_suspend(waiter);
+  }
+  if (begun_ns_ == 0) begun_ns_ = peers.shard().now_ns();
+  return begin();
+}
+
+bool Operating::begin() {
+  NumberedShard& shard = calls_.numbered(calls_.peers().number_of({.key = key_}));
+  static_assert(sizeof(client::OperateCall) <= sizeof(call_room_) && alignof(client::OperateCall) <= 8);
+  call_ = new (call_room_) client::OperateCall(*this, shard);
+  outcome_.code = call_->begin();
+  if (outcome_.code == Code::kOk) return true;
+  std::destroy_at(std::exchange(call_, nullptr));
+  return false;
+}
+
+void Operating::over(const Operated& outcome) noexcept {
+  outcome_ = outcome;
+  std::destroy_at(std::exchange(call_, nullptr));
+  // The node may have other shards by now.
+  if (outcome_.code == Code::kWrongShard && !std::exchange(was_misplaced_, true) && begin()) return;
+  waiter_.resume();
+}
+
+void Operating::leave() noexcept {
+  call_->leave();
+  std::destroy_at(std::exchange(call_, nullptr));
+}
+
+Operated Operating::await_resume() {
+  if (slow_.valid()) return slow_.take();
+  return outcome_;
+}
+
+}  // namespace refract

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// Writes of which it is known what became of them behind a kill of the server, too, and that keep their order
+// (docs/design/077-numbered-writes.md): AsyncClient::operate().
+#pragma once
+
+#include <array>
+#include <coroutine>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "refract/base/api.h"
+#include "refract/base/result.h"
+#include "refract/client/types.h"
+#include "refract/runtime/task.h"
+
+namespace refract {
+
+namespace client {
+class AsyncCalls;
+class OperateCall;
+}  // namespace client
+
+struct KeyOperation {
+  enum class Kind : uint8_t {
+    kPut,
+    kErase,
+    kFunction,   // The owner computes the value: one of kv/functions, with `value` as its arguments.
+    kCondition,  // Changes nothing: whether the condition holds.
+  };
+
+  Kind kind = Kind::kPut;
+  // Of a put, and of a condition, at most one of the conditions. An erasure has if_version alone.
+  bool if_absent = false;   // Else kExists.
+  bool if_present = false;  // Else kNotFound.
+  bool keeps_ttl = false;   // Of a put: the entry's time to live stays. Not beside the next two.
+  uint8_t function = 0;     // kv::functions::Function
+  // Those of one tag are executed in the order in which they were begun, as far as they are of one shard. 0:
+  // in any.
+  uint32_t tag = 0;
+  uint64_t if_version = 0;  // Else kVersionMismatch (kNotFound).
+  uint64_t ttl_ns = 0;      // Of a put, at most one of these. 0: the entry stays.
+  uint64_t expires_wall_ns = 0;
+  Bytes value = {};
+};
+
+// What became of it. Beside the codes of a put and an erase: kInvalidArgument and kTooLarge of a function,
+// whose answer says which error; kUnsupported: the server is of another release, whose functions may differ,
+// and the client has to read, compute and commit instead. kDeadlineExceeded, kUnavailable: its time was over,
+// and it has not been executed and will not be. kIndeterminate: that is not known.
+struct Operated {
+  static constexpr size_t kAnswerBytesMax = 32;
+
+  Code code = Code::kOk;
+  uint8_t answer_bytes = 0;
+  uint64_t version = 0;  // The change's; 0: nothing has changed. Of a condition that holds: the entry's.
+  std::array<std::byte, kAnswerBytesMax> bytes = {};
+
+  // Of a function; of an erasure the version erased, 8 bytes.
+  [[nodiscard]] std::span<const std::byte> answer() const noexcept {
+    return std::span(bytes).first(answer_bytes);
+  }
+};
+
+// `co_await` gives an Operated. Key and value live until then, or until it goes: then it is withdrawn, and
+// what became of it is not told.
+class [[nodiscard]] REFRACT_API Operating {
+ public:
+  Operating(const Operating&) = delete;
+  Operating& operator=(const Operating&) = delete;
+  ~Operating() {
+    if (call_ != nullptr) [[unlikely]]
+      leave();
+  }
+
+  [[nodiscard]] bool await_ready() const noexcept { return false; }
+  [[nodiscard]] bool await_suspend(std::coroutine_handle<> waiter);
+  [[nodiscard]] Operated await_resume();
+
+ private:
+  friend class AsyncClient;
+  friend class client::AsyncCalls;
+  friend class client::OperateCall;
+  Operating(client::AsyncCalls& calls, Bytes key, const KeyOperation& operation) noexcept
+      : calls_(calls), key_(key), operation_(operation) {}
+  // False: it is over.
+  [[nodiscard]] bool begin();
+  void over(const Operated& outcome) noexcept;
+  void leave() noexcept;
+
+  client::AsyncCalls& calls_;
+  Bytes key_;
+  KeyOperation operation_;
+  uint64_t begun_ns_ = 0;  // 0: not begun.
+  std::coroutine_handle<> waiter_;
+  bool was_misplaced_ = false;
+  Operated outcome_;
+  client::OperateCall* call_ = nullptr;  // As AsyncClient::Get's.
+  alignas(8) std::byte call_room_[256];
+  runtime::Task<Operated> slow_;
+};
+
+}  // namespace refract
