@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <cstring>
 #include <memory>
+#include <ostream>
 #include <span>
 #include <string>
 #include <vector>
@@ -23,6 +24,8 @@ namespace refract::client {
 namespace {
 
 using refract::test::becomes_true;
+using refract::test::server_of;
+using refract::test::TemporaryFolder;
 using refract::test::TestNode;
 using runtime::Shard;
 using runtime::Task;
@@ -178,27 +181,66 @@ Task<> count(Writes& writes, std::string key, uint32_t tag) {
   }
 }
 
+struct Way {
+  std::string name;
+  std::vector<std::string> flags;
+  bool is_over_tcp = false;
+};
+void PrintTo(const Way& way, std::ostream* out) {
+  *out << way.name;
+}
+
+class Counting : public testing::TestWithParam<Way> {};
+
 // Each server lives for some milliseconds of work; the memory stays, so that nothing is in doubt.
-TEST_F(Operate, counting_is_exact_while_the_server_is_killed_again_and_again) {
-  connect({.timeout_ns = kPatience_ns});
-  Writes writes{.client = *client};
-  for (uint32_t tag = 0; tag < 64; ++tag) shard.spawn(count(writes, "counter", tag % 16));
+TEST_P(Counting, is_exact_while_the_server_is_killed_again_and_again) {
   constexpr int kKills = 20;
-  for (int kill = 0; kill < kKills; ++kill) {
+  constexpr uint32_t kCounters = 4;
+  std::vector<std::string> flags = {"--restart-backoff", "0ns"};
+  flags.insert(flags.end(), GetParam().flags.begin(), GetParam().flags.end());
+  const TemporaryFolder folder;
+  flags.insert(flags.end(), {"--data-folder", folder.path() + "/data"});
+  const TestNode node(flags);
+  Client watching = node.connect();
+  Shard shard(system_clock());
+  const std::string address = GetParam().is_over_tcp ? "tcp:" + node.tcp() : node.socket();
+  auto client = runtime::block_on(shard, AsyncClient::connect(shard, address, {.timeout_ns = kPatience_ns}));
+  ASSERT_TRUE(client.has_value());
+  Writes writes{.client = **client};
+  const auto comes_true = [&shard](auto done) {
+    return shard.run_until(done, shard.refresh_now() + kPatience_ns);
+  };
+  for (uint32_t tag = 0; tag < 64; ++tag) {
+    shard.spawn(count(writes, "counter " + std::to_string(tag % kCounters), tag % 16));
+  }
+  bool is_well = true;
+  for (int kill = 0; kill < kKills && is_well; ++kill) {
     const uint64_t before = writes.done;
-    ASSERT_TRUE(
-        shard.run_until([&] { return writes.done > before + 200; }, shard.refresh_now() + kPatience_ns));
-    const pid_t killed = server();
-    ASSERT_EQ(::kill(killed, SIGKILL), 0);
-    ASSERT_TRUE(shard.run_until([&] { return server() != killed && server() > 0; },
-                                shard.refresh_now() + kPatience_ns));
+    is_well = comes_true([&] { return writes.done > before + 200; });
+    const pid_t killed = server_of(watching);
+    is_well = is_well && ::kill(killed, SIGKILL) == 0;
+    is_well =
+        is_well && comes_true([&] { return server_of(watching) != killed && watching.ping().has_value(); });
   }
   writes.is_over = true;
-  ASSERT_TRUE(shard.run_until([&] { return shard.gate().count() == 0; }, shard.refresh_now() + kPatience_ns));
+  is_well = comes_true([&] { return shard.gate().count() == 0; }) && is_well;
+  shard.drop_tasks();
+  EXPECT_TRUE(is_well);
   EXPECT_EQ(writes.failed, 0U);
   EXPECT_EQ(writes.in_doubt, 0U);
-  EXPECT_EQ(get("counter"), std::to_string(writes.done));
+  uint64_t sum = 0;
+  for (uint32_t counter = 0; counter < kCounters; ++counter) {
+    sum += std::stoull(watching.get("counter " + std::to_string(counter)).value_or("0"));
+  }
+  EXPECT_EQ(sum, writes.done);
 }
+
+INSTANTIATE_TEST_SUITE_P(
+    Ways, Counting,
+    testing::Values(Way{.name = "shm", .flags = {}}, Way{.name = "shards", .flags = {"--server-shards", "3"}},
+                    Way{.name = "always", .flags = {"--data-durability", "always"}},
+                    Way{.name = "tcp", .flags = {"--listen-address", "127.0.0.1:0"}, .is_over_tcp = true}),
+    [](const auto& way) { return way.param.name; });
 
 // A server that stands still does not answer whether it has executed what it was sent; when it continues,
 // that is what the next ones find.
