@@ -34,11 +34,7 @@ void tell_keys(Reply& reply, const Row& row, const CommandText& text) {
   const Parts places = parts_of(text.key_flags, '|');
   reply.set(places.size());
   for (size_t i = 0; i < places.size(); ++i) {
-    reply.map(text.key_notes.empty() ? 3 : 4);
-    if (!text.key_notes.empty()) {
-      reply.bulk("notes");
-      reply.bulk(text.key_notes);
-    }
+    reply.map(3);
     reply.bulk("flags");
     tell_set(reply, parts_of(places[i], ' '), /*are_simple=*/true);
     reply.bulk("begin_search");
@@ -233,10 +229,8 @@ void tell_info(Reply& reply, const Row& row) {
 void tell_docs(Reply& reply, const Row& row) {
   const CommandText& text = text_or_none(row);
   const std::span<const Row> rows = subrows_of(row);
-  const std::pair<std::string_view, std::string_view> words[] = {{"summary", text.summary},
-                                                                 {"since", text.since},
-                                                                 {"group", text.group},
-                                                                 {"complexity", text.complexity}};
+  const std::pair<std::string_view, std::string_view> words[] = {
+      {"summary", text.summary}, {"since", text.since}, {"group", text.group}};
   size_t count = (text.arguments.empty() ? 0 : 1) + (rows.empty() ? 0 : 1);
   for (const auto& [name, word] : words) count += word.empty() ? 0 : 1;
   reply.bulk(row.name);

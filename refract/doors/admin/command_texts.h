@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is told of the commands for people and their tools: COMMAND DOCS and COMMAND INFO. All is as Redis
-// 7.0.15 tells it, since tools compare it; its history is left out.
+// What is told of the commands for people and their tools: COMMAND DOCS and COMMAND INFO. Facts that
+// tools compare are as Redis 7.0.15 tells them, without their history; summaries and help are our own words.
 //
 // Threads: any.
 #pragma once
@@ -15,13 +15,11 @@ struct CommandText {
   std::string_view since;
   std::string_view group;
   std::string_view summary;
-  std::string_view complexity = {};
   // Of access lists, without those that the flags of its row say.
   std::string_view categories = {};
   std::string_view tips = {};
   // Of each place where keys stand: "RW access|OW update". Empty: it has no keys.
   std::string_view key_flags = {};
-  std::string_view key_notes = {};
   // One behind the other: name,type#KEYS=TOKEN@SINCE~DEPRECATED and then ?: optional, *: several, +: the
   // token stands before each, and parts in parentheses. The type is a letter: k key, s string, i integer, d
   // double, p pattern, u unix-time, t pure-token, o oneof, b block. KEYS: which place of keys it is.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// HELP of each command that has subcommands, in Redis's words, without those that are not there.
+// HELP of each command that has subcommands. Lines of syntax are Redis's, without those that are not there;
+// what explains them is in our own words.
 #include <algorithm>
 #include <span>
 #include <string>
@@ -15,120 +16,104 @@ using Line = std::string_view;
 
 constexpr Line kClientHelp[] = {
     "GETREDIR",
-    "    Return the client ID we are redirecting to when tracking is enabled.",
+    "    Answers -1: the door tracks no keys.",
     "GETNAME",
-    "    Return the name of the current connection.",
+    "    Tells the name that this connection has.",
     "ID",
-    "    Return the ID of the current connection.",
+    "    Tells the number that this connection has.",
     "INFO",
-    "    Return information about the current client connection.",
+    "    Tells of this connection what LIST says of each.",
     "KILL <ip:port>",
-    "    Kill connection made from <ip:port>.",
+    "    Ends the connection whose client has this address.",
     "KILL <option> <value> [<option> <value> [...]]",
-    "    Kill connections. Options are:",
+    "    Ends each connection that all of these options mean:",
     "    * ADDR (<ip:port>|<unixsocket>:0)",
-    "      Kill connections made from the specified address",
+    "      The client has this address.",
     "    * LADDR (<ip:port>|<unixsocket>:0)",
-    "      Kill connections made to specified local address",
+    "      The client came to this address of the door.",
     "    * TYPE (NORMAL|MASTER|REPLICA|PUBSUB)",
-    "      Kill connections by type.",
+    "      It is of this type. All are NORMAL here.",
     "    * USER <username>",
-    "      Kill connections authenticated by <username>.",
+    "      It is of this user. The only one is default.",
     "    * SKIPME (YES|NO)",
-    "      Skip killing current connection (default: yes).",
+    "      With NO the connection that asks may be ended, too.",
     "LIST [options ...]",
-    "    Return information about client connections. Options:",
+    "    Tells a line of each connection, or of those that an option means:",
     "    * TYPE (NORMAL|MASTER|REPLICA|PUBSUB)",
-    "      Return clients of specified type.",
+    "      They are of this type. All are NORMAL here.",
     "REPLY (ON|OFF|SKIP)",
-    "    Control the replies sent to the current connection.",
+    "    Turns replies on or off; SKIP leaves out the next one.",
     "SETNAME <name>",
-    "    Assign the name <name> to the current connection.",
+    "    Names this connection.",
     "NO-EVICT (ON|OFF)",
-    "    Protect current client connection from eviction.",
+    "    With ON this connection is ended after all others when memory is short.",
 };
 constexpr Line kCommandHelp[] = {
     "(no subcommand)",
-    "    Return details about all Redis commands.",
+    "    Tells of each command how it is called.",
     "COUNT",
-    "    Return the total number of commands in this Redis server.",
+    "    Tells how many commands the door knows.",
     "LIST",
-    "    Return a list of all commands in this Redis server.",
+    "    Lists the names of commands and subcommands.",
     "INFO [<command-name> ...]",
-    "    Return details about multiple Redis commands.",
-    "    If no command names are given, documentation details for all",
-    "    commands are returned.",
+    "    Tells how these commands are called, and where their keys stand.",
+    "    Without a name: of all of them.",
     "DOCS [<command-name> ...]",
-    "    Return documentation details about multiple Redis commands.",
-    "    If no command names are given, documentation details for all",
-    "    commands are returned.",
+    "    Tells what these commands do, and which arguments they take.",
+    "    Without a name: of all of them.",
     "GETKEYS <full-command>",
-    "    Return the keys from a full Redis command.",
+    "    Picks out the keys of a call.",
     "GETKEYSANDFLAGS <full-command>",
-    "    Return the keys and the access flags from a full Redis command.",
+    "    Picks out the keys of a call, each with what the call does to it.",
 };
 constexpr Line kConfigHelp[] = {
     "GET <pattern>",
-    "    Return parameters matching the glob-like <pattern> and their values.",
+    "    Tells the settings whose names <pattern> means, with * ? and [].",
     "SET <directive> <value>",
-    "    Set the configuration <directive> to <value>.",
+    "    Changes a setting of the door's own. The node's stay as they are.",
     "RESETSTAT",
-    "    Reset statistics reported by the INFO command.",
+    "    Lets the counts of INFO begin at 0 again.",
     "REWRITE",
-    "    Rewrite the configuration file.",
+    "    Answers by an error: a door has no file of settings.",
 };
-constexpr Line kHistogramHelp =
-    "    Return a cumulative distribution of latencies in the format of a histogram for the "
-    "specified command names.";
 constexpr Line kLatencyHelp[] = {
     "DOCTOR",
-    "    Return a human readable latency analysis report.",
+    "    Says where latencies are told: there are no samples here.",
     "GRAPH <event>",
-    "    Return an ASCII latency graph for the <event> class.",
+    "    Answers by an error: no <event> has samples.",
     "HISTORY <event>",
-    "    Return time-latency samples for the <event> class.",
+    "    Answers by an empty list: no <event> has samples.",
     "LATEST",
-    "    Return the latest latency samples for all events.",
+    "    Answers by an empty list: there are no events.",
     "RESET [<event> ...]",
-    "    Reset latency data of one or more <event> classes.",
-    "    (default: reset all data for all event classes)",
+    "    Answers 0: there are no samples to forget.",
     "HISTOGRAM [COMMAND ...]",
-    kHistogramHelp,
-    "    If no commands are specified then all histograms are replied.",
+    "    Answers by an empty map: no latencies are counted by command.",
 };
 constexpr Line kMemoryHelp[] = {
     "DOCTOR",
-    "    Return memory problems reports.",
+    "    Names the tools that look at the node's memory.",
     "PURGE",
-    "    Attempt to purge dirty pages for reclamation by the allocator.",
+    "    Answers OK: the node gives memory back by itself.",
     "USAGE <key> [SAMPLES <count>]",
-    "    Return memory in bytes used by <key> and its value. Nested values are",
-    "    sampled up to <count> times (default: 5, 0 means sample all).",
+    "    Tells how many bytes of the node's memory <key> and its value take.",
+    "    All of it is counted, so <count> changes nothing.",
 };
 constexpr Line kObjectHelp[] = {
-    "ENCODING <key>",
-    "    Return the kind of internal representation used in order to store the value",
-    "    associated with a <key>.",
-    "FREQ <key>",
-    "    Return the access frequency index of the <key>. The returned integer is",
-    "    proportional to the logarithm of the recent access frequency of the key.",
-    "IDLETIME <key>",
-    "    Return the idle time of the <key>, that is the approximated number of",
-    "    seconds elapsed since the last access to the key.",
-    "REFCOUNT <key>",
-    "    Return the number of references of the value associated with the specified",
-    "    <key>.",
+    "ENCODING <key>", "    Tells in which form Redis would keep the value: int, embstr or raw.",
+    "FREQ <key>",     "    Answers by an error where <key> is there: the door counts no reads of keys.",
+    "IDLETIME <key>", "    Answers by an error where <key> is there: a read leaves no time behind.",
+    "REFCOUNT <key>", "    Answers 1 where <key> is there: no two keys share a value.",
 };
 constexpr Line kSlowlogHelp[] = {
     "GET [<count>]",
-    "    Return top <count> entries from the slowlog (default: 10, -1 mean all).",
-    "    Entries are made of:",
-    "    id, timestamp, time in microseconds, arguments array, client IP and port,",
-    "    client name",
+    "    Tells the last <count> calls that took long, or 10; -1 stands for all.",
+    "    Each has its number, when it ended in seconds since 1970, how many microseconds",
+    "    it took, its words, and the address and the name of its client.",
     "LEN",
-    "    Return the length of the slowlog.",
+    "    Counts the entries of this log.",
     "RESET",
-    "    Reset the slowlog.",
+    "    Empties this log.",
 };
 
 struct Help {
@@ -155,7 +140,7 @@ bool help(Call& call) {
   call.reply.simple(title + " <subcommand> [<arg> [value] [opt] ...]. Subcommands are:");
   for (const Line line : lines) call.reply.simple(line);
   call.reply.simple("HELP");
-  call.reply.simple("    Prints this help.");
+  call.reply.simple("    Tells these lines.");
   return true;
 }
 
