@@ -51,6 +51,7 @@ class TimedWrites {
   TimedWrites() = default;
   TimedWrites(const TimedWrites&) = delete;
   TimedWrites& operator=(const TimedWrites&) = delete;
+  ~TimedWrites() = default;
 
   [[nodiscard]] TimedWrite* first() const noexcept { return first_; }
   void add(TimedWrite& one) noexcept;
