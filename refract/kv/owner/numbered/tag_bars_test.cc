@@ -91,9 +91,9 @@ TEST(TagBars, schedule_6_what_is_given_up_is_withdrawn_and_those_behind_it_keep_
 
 TEST(TagBars, schedule_40_all_of_a_client_that_leaves_are_withdrawn) {
   BarOwner owner;
-  for (const uint64_t number : {1, 2, 3})
+  for (const uint64_t number : {1U, 2U, 3U})
     EXPECT_EQ(owner.look_at(number, BarMet::kNoRoom), BarTold::kRefused);
-  for (const uint64_t number : {3, 1, 2}) owner.withdraw(number);
+  for (const uint64_t number : {3U, 1U, 2U}) owner.withdraw(number);
   owner.withdraw(2);
   EXPECT_TRUE(owner.bars.empty());
   EXPECT_EQ(owner.bars.numbers(), 0u);
@@ -130,7 +130,7 @@ TEST(TagBars, schedule_46_bars_end_with_the_connection_and_those_not_executed_co
   owner.connection_ends();
   EXPECT_TRUE(owner.bars.empty());
   EXPECT_EQ(owner.memory_comes(), BarTold::kNothing);
-  for (const uint64_t number : {1, 2, 3}) EXPECT_EQ(owner.look_at(number), BarTold::kExecuted);
+  for (const uint64_t number : {1U, 2U, 3U}) EXPECT_EQ(owner.look_at(number), BarTold::kExecuted);
   EXPECT_EQ(owner.executed, (InOrder{1, 2, 3}));
 }
 
