@@ -30,7 +30,7 @@ TEST(CommonString, the_longest_one_is_found_with_its_parts) {
 }
 
 TEST(CommonString, it_is_the_same_in_steps_of_any_size) {
-  for (const size_t cells : {1, 9, 10, 25}) {
+  for (const size_t cells : {1U, 9U, 10U, 25U}) {
     EXPECT_EQ(full("ohmytext", "mynewtext", cells).find().text, "mytext") << cells;
   }
 }
