@@ -111,7 +111,6 @@ SAME = [
     "COMMAND nosuch",
     "COMMAND COUNT x",
     "COMMAND DOCS nosuch",
-    "COMMAND DOCS nosuch ping",
     "COMMAND INFO nosuch ping nosuch",
     "COMMAND INFO client|id client|nosuch nosuch|x",
     "COMMAND GETKEYS",
