@@ -95,6 +95,7 @@ class WriteList {
   WriteList() = default;
   WriteList(const WriteList&) = delete;
   WriteList& operator=(const WriteList&) = delete;
+  ~WriteList() = default;
 
   [[nodiscard]] bool is_empty() const noexcept { return first_ == nullptr; }
   [[nodiscard]] NumberedWrite* first() const noexcept { return first_; }
