@@ -56,6 +56,8 @@ class NumberedService final : public rpc::Service, private writes::WaitingBeside
   };
   // REQUIRES: the table is recovered.
   explicit NumberedService(const Parts& parts);
+  NumberedService(const NumberedService&) = delete;
+  NumberedService& operator=(const NumberedService&) = delete;
   ~NumberedService() override;
   // Before the first session; null: no call is answered any more.
   void answer_through(rpc::Server* server) noexcept { server_ = server; }
