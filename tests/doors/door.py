@@ -152,6 +152,17 @@ class Door(Node):
         raise RuntimeError("no doors were started")
 
 
+def redis_cli(door, *words):
+    """What it prints, of a door at a port."""
+    return subprocess.run(
+        ["redis-cli", "-p", str(door.port), *words],
+        capture_output=True,
+        check=True,
+        timeout=PATIENCE_S,
+        text=True,
+    ).stdout
+
+
 class Redis:
     """Debian's, with a socket in a folder, and nothing on a disk."""
 

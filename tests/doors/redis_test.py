@@ -15,7 +15,17 @@ import threading
 import time
 import unittest
 
-from door import PATIENCE_S, Connection, Door, Redis, children_of, request, secret_in, until_connected
+from door import (
+    PATIENCE_S,
+    Connection,
+    Door,
+    Redis,
+    children_of,
+    redis_cli,
+    request,
+    secret_in,
+    until_connected,
+)
 from node import Node, Programs, clean_environment
 
 SEED = int(os.environ.get("REFRACT_DOOR_SEED", random.SystemRandom().randrange(1 << 32)))
@@ -271,20 +281,11 @@ class Peers(unittest.TestCase):
     def test_redis_cli_and_the_command_line_see_the_same_keys(self):
         with Door() as door:
 
-            def cli(*words):
-                return subprocess.run(
-                    ["redis-cli", "-p", str(door.port), *words],
-                    capture_output=True,
-                    check=True,
-                    timeout=PATIENCE_S,
-                    text=True,
-                ).stdout
-
-            self.assertEqual(cli("set", "greeting", "hello"), "OK\n")
+            self.assertEqual(redis_cli(door, "set", "greeting", "hello"), "OK\n")
             self.assertEqual(door.run("get", "greeting").stdout, b"hello")
             self.assertEqual(door.run("put", "back", "again").returncode, 0)
-            self.assertEqual(cli("get", "back"), "again\n")
-            self.assertEqual(cli("-3", "exists", "back", "greeting", "nothing"), "2\n")
+            self.assertEqual(redis_cli(door, "get", "back"), "again\n")
+            self.assertEqual(redis_cli(door, "-3", "exists", "back", "greeting", "nothing"), "2\n")
             by_path = subprocess.run(
                 ["redis-cli", "-s", door.path, "get", "back"],
                 capture_output=True,

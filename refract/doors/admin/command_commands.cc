@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // COMMAND: which commands there are, and what they take.
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -44,6 +45,20 @@ const Row* row_with_keys(Call& call, Words words) {
     return row;
   }
   return nullptr;
+}
+
+struct Asked {
+  const Row& row;
+  std::vector<std::string_view> keys;
+};
+// Likewise, and the keys among them. Nothing: the reply is there.
+std::optional<Asked> keys_asked_for(Call& call, Words words) {
+  const Row* const row = row_with_keys(call, words);
+  if (row == nullptr) return std::nullopt;
+  Asked asked{.row = *row, .keys = keys_of(*row, words)};
+  if (!asked.keys.empty()) return asked;
+  call.reply.error("ERR Invalid arguments specified for command");
+  return std::nullopt;
 }
 
 // As COMMAND LIST has it, filtered or not: subcommands stand among the others.
@@ -123,32 +138,22 @@ bool command_list(Call& call) {
 
 bool command_getkeys(Call& call) {
   const Words words = call.words.subspan(2);
-  const Row* const row = row_with_keys(call, words);
-  if (row == nullptr) return true;
-  const std::vector<std::string_view> keys = keys_of(*row, words);
-  if (keys.empty()) {
-    call.reply.error("ERR Invalid arguments specified for command");
-    return true;
+  if (const auto found = keys_asked_for(call, words)) {
+    call.reply.array(found->keys.size());
+    for (const std::string_view key : found->keys) call.reply.bulk(key);
   }
-  call.reply.array(keys.size());
-  for (const std::string_view key : keys) call.reply.bulk(key);
   return true;
 }
 
 bool command_getkeysandflags(Call& call) {
   const Words words = call.words.subspan(2);
-  const Row* const row = row_with_keys(call, words);
-  if (row == nullptr) return true;
-  const std::vector<std::string_view> keys = keys_of(*row, words);
-  if (keys.empty()) {
-    call.reply.error("ERR Invalid arguments specified for command");
-    return true;
-  }
-  call.reply.array(keys.size());
-  for (size_t i = 0; i < keys.size(); ++i) {
+  const auto found = keys_asked_for(call, words);
+  if (!found) return true;
+  call.reply.array(found->keys.size());
+  for (size_t i = 0; i < found->keys.size(); ++i) {
     call.reply.array(2);
-    call.reply.bulk(keys[i]);
-    const std::vector<std::string_view> flags = key_flags_of(*row, words, i);
+    call.reply.bulk(found->keys[i]);
+    const std::vector<std::string_view> flags = key_flags_of(found->row, words, i);
     call.reply.set(flags.size());
     for (const std::string_view flag : flags) call.reply.simple(flag);
   }

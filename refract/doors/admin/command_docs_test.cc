@@ -30,8 +30,8 @@ void for_each_row(const std::function<void(const Row&)>& look) {
   }
 }
 
-// Claim: whatever there is a row for is described, and the tables are in the order in which they are
-// searched.
+// Claim: what there is a row for is described, and nothing else, and the tables are in the order in which
+// they are searched.
 TEST(CommandTexts, every_command_has_them) {
   for (const auto texts : {texts_of_keys(), texts_of_others()}) {
     EXPECT_TRUE(std::ranges::is_sorted(texts, {}, &CommandText::name));
@@ -45,6 +45,7 @@ TEST(CommandTexts, every_command_has_them) {
     EXPECT_EQ(text->key_flags.empty(), row.first_key == 0) << row.name;
   });
   EXPECT_GT(count, rows().size());
+  EXPECT_EQ(count, texts_of_keys().size() + texts_of_others().size());
   EXPECT_EQ(text_of("nothing"), nullptr);
 }
 
