@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The calls of numbered writes over a session (numbered_wire.h), many under way at once and without a
-// coroutine each (numbered_calls.h has that form). Which call is sent when, and what an answer means, is the
-// caller's matter (refract/client/numbered).
+// coroutine each. Which call is sent when, and what an answer means, is the caller's matter
+// (refract/client/numbered).
 //
 // Threads: used only by the session's shard.
 #pragma once

@@ -12,16 +12,10 @@
 #include "refract/base/check.h"
 #include "refract/base/clock.h"
 #include "refract/kv/owner/table/table.h"
+#include "refract/kv/testing/test_bodies.h"
 #include "refract/memory/heap.h"
 
 namespace refract::kv::test {
-
-inline std::span<const std::byte> bytes_of(std::string_view text) {
-  return std::as_bytes(std::span(text));
-}
-inline std::string text_of(std::span<const std::byte> bytes) {
-  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-}
 
 class NoPins final : public PinSource {
  public:
