@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The sizes in which buffers are cut from chunks: four steps to a doubling, so that a buffer is at most a
-// quarter (or one granule, where that is more) larger than what it holds. Values beyond the last class become
-// extents.
+// The sizes in which buffers are cut from chunks: a granule apart up to 256 bytes, which most entries of short
+// values have, then four steps to a doubling, so that a buffer is at most a quarter (or less than a granule)
+// larger than what it holds. Values beyond the last class become extents.
 #pragma once
 
 #include <array>
@@ -19,9 +19,12 @@ inline constexpr uint64_t kExtentGranuleBytes = 4096;
 
 namespace size_class_detail {
 
+// Up to here the classes are a granule apart. A power of two.
+constexpr uint64_t kFineBytesMax = 256;
+constexpr uint64_t kFineClasses = (kFineBytesMax - kSlabBytesMin) / kGranuleBytes + 1;
+
 constexpr uint64_t step_after(uint64_t bytes) {
-  const uint64_t quarter = std::bit_floor(bytes) / 4;
-  return quarter > kGranuleBytes ? quarter : kGranuleBytes;
+  return bytes < kFineBytesMax ? kGranuleBytes : std::bit_floor(bytes) / 4;
 }
 
 constexpr size_t count() {
@@ -50,11 +53,13 @@ namespace size_class_detail {
 
 constexpr uint8_t computed(uint64_t bytes) {
   if (bytes <= kSlabBytesMin) return 0;
-  // Below 128 bytes the classes are one granule apart; above, four to a doubling.
-  if (bytes <= 128) return static_cast<uint8_t>((bytes + kGranuleBytes - 1) / kGranuleBytes - 2);
+  if (bytes <= kFineBytesMax) {
+    return static_cast<uint8_t>((bytes - kSlabBytesMin + kGranuleBytes - 1) / kGranuleBytes);
+  }
   const auto doubling = static_cast<uint64_t>(std::bit_width(bytes - 1)) - 1;  // 2^doubling < bytes
   const uint64_t quarter = (bytes - 1 - (uint64_t{1} << doubling)) >> (doubling - 2);
-  return static_cast<uint8_t>(6 + (doubling - 7) * 4 + quarter + 1);
+  constexpr uint64_t kFirst = std::bit_width(kFineBytesMax) - 1;
+  return static_cast<uint8_t>(kFineClasses + (doubling - kFirst) * 4 + quarter);
 }
 
 // Of small buffers, by granules: they are asked for several times a put.

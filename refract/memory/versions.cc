@@ -5,6 +5,6 @@
 
 namespace refract {
 
-const uint32_t kSpaceLayoutVersion = 3;
+const uint32_t kSpaceLayoutVersion = 4;
 
 }  // namespace refract

@@ -14,7 +14,7 @@
 
 namespace refract {
 
-const uint32_t kSpaceLayoutVersion = 4;
+const uint32_t kSpaceLayoutVersion = 5;
 
 namespace storage {
 
@@ -29,7 +29,7 @@ namespace fabric::shm {
 
 const uint16_t kWireVersionLowest = 1;
 const uint16_t kWireVersionHighest = 2;
-const uint64_t kNodePageVersion = 5;
+const uint64_t kNodePageVersion = 6;
 
 }  // namespace fabric::shm
 

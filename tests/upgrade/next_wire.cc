@@ -14,7 +14,7 @@
 
 namespace refract {
 
-const uint32_t kSpaceLayoutVersion = 3;
+const uint32_t kSpaceLayoutVersion = 4;
 
 namespace storage {
 
@@ -29,7 +29,7 @@ namespace fabric::shm {
 
 const uint16_t kWireVersionLowest = 1;
 const uint16_t kWireVersionHighest = 3;
-const uint64_t kNodePageVersion = 4;
+const uint64_t kNodePageVersion = 5;
 
 }  // namespace fabric::shm
 

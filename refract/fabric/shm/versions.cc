@@ -8,6 +8,6 @@ namespace refract::fabric::shm {
 
 const uint16_t kWireVersionLowest = 1;
 const uint16_t kWireVersionHighest = 2;
-const uint64_t kNodePageVersion = 4;
+const uint64_t kNodePageVersion = 5;
 
 }  // namespace refract::fabric::shm

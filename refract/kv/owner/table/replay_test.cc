@@ -53,7 +53,7 @@ class ReplayTest : public testing::Test {
   }
 
  public:
-  test::Space space{{.chunks = 30, .chunks_max = 32}};
+  test::Space space{{.chunks = 36, .chunks_max = 40}};
   ManualLog log;
 };
 
@@ -76,7 +76,7 @@ TEST_F(ReplayTest, a_replayed_table_equals_one_that_was_restarted_warm_entry_by_
     put(key, std::string(bytes, static_cast<char>('a' + i % 26)), options);
     space.clock().advance_ns(1);
   }
-  test::Space cold({.chunks = 30, .chunks_max = 32});
+  test::Space cold({.chunks = 36, .chunks_max = 40});
   cold.clock().set_now_ns(space.clock().now_ns());
   replay_all(cold);
   space.restart();
@@ -154,7 +154,7 @@ TEST_F(ReplayTest, a_full_memory_ends_a_batch_and_it_goes_on_with_more) {
 TEST_F(ReplayTest, a_table_that_was_told_how_much_will_come_does_not_grow_meanwhile) {
   constexpr int kEntries = 30'000;
   for (int i = 0; i < kEntries; ++i) put("key" + std::to_string(i), "value");
-  test::Space cold({.chunks = 30, .chunks_max = 32});
+  test::Space cold({.chunks = 36, .chunks_max = 40});
   Replay replay(cold.table(), cold.heap());
   replay.expect(kEntries);
   EXPECT_EQ(cold.table().stats().buckets, 8'192U);
