@@ -21,11 +21,13 @@ namespace refract::node {
 namespace {
 
 constexpr uint64_t kRegionUnit = 2 * kMiB;
-constexpr uint64_t kRegionBytesMin = 64 * kMiB;
+// Of keys, so that a small node has little that lies idle; and of values that are long and lie across regions.
+constexpr uint64_t kRegionBytesMin = 16 * kMiB;
+constexpr uint64_t kLongRegionBytesMin = 64 * kMiB;
 constexpr uint64_t kRegionBytesMax = kGiB;
 constexpr size_t kRegionCountMax = 240;
 // So many regions of a size lead to any limit, those before them left aside.
-constexpr size_t kRegionCountWanted = 200;
+constexpr size_t kRegionCountWanted = 180;
 // About ten milliseconds of taking fresh memory: what a client may have to wait for the keeper meanwhile.
 constexpr uint64_t kGrowthStep = 8 * kMiB;
 
@@ -343,7 +345,8 @@ uint64_t StoreSpace::next_region_bytes(uint64_t value_bytes) const noexcept {
   const uint64_t least = round_up(value_bytes + 2 * kChunkBytes, kRegionUnit);
   const uint64_t most =
       std::max(kRegionBytesMax, round_up(plan_.bytes_max / kRegionCountWanted, kRegionUnit));
-  const uint64_t step = std::clamp(round_up(bytes() / 8, kRegionUnit), kRegionBytesMin, most);
+  const uint64_t step_min = plan_.spans_regions ? kLongRegionBytesMin : kRegionBytesMin;
+  const uint64_t step = std::clamp(round_up(bytes() / 8, kRegionUnit), step_min, most);
   const uint64_t wanted = std::max(step, least);
   if (regions_.size() >= kRegionCountMax || left == 0) return 0;
   if (left < least && !plan_.spans_regions) return 0;
