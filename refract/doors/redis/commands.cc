@@ -8,6 +8,8 @@
 #include <unordered_map>
 
 #include "refract/doors/admin/handlers.h"
+#include "refract/doors/exec/body_commands.h"
+#include "refract/doors/exec/handlers.h"
 #include "refract/doors/redis/handlers.h"
 
 namespace refract::doors::redis {
@@ -26,7 +28,7 @@ Kind kind_of_getex(Words words) {
   return words.size() == 2 ? Kind::kRead : Kind::kAll;
 }
 
-constexpr Row kRows[] = {
+constexpr Row kRowsWithoutBodies[] = {
     {"append", 3, Kind::kWrite, nullptr, append, "write denyoom fast", 1, 1, 1},
     {"auth", -2, Kind::kLocal, auth, nullptr, "noscript loading stale fast no_auth allow_busy", 0, 0, 0,
      true},
@@ -34,13 +36,15 @@ constexpr Row kRows[] = {
     {"command", -1, Kind::kLocal, command, nullptr, "loading stale", 0, 0, 0, false, false, nullptr,
      command_rows},
     {"config", -2, Kind::kLocal, nullptr, nullptr, "", 0, 0, 0, false, false, nullptr, config_rows},
-    {"copy", -3, Kind::kAll, nullptr, copy, "write denyoom", 1, 2, 1},
+    {"copy", -3, Kind::kAll, nullptr, run_together, "write denyoom", 1, 2, 1},
     {"dbsize", 1, Kind::kAll, nullptr, dbsize, "readonly fast", 0, 0, 0},
     {"debug", -2, Kind::kAll, nullptr, debug, "admin noscript loading stale", 0, 0, 0},
     {"decr", 2, Kind::kWrite, nullptr, incr, "write denyoom fast", 1, 1, 1},
     {"decrby", 3, Kind::kWrite, nullptr, incr, "write denyoom fast", 1, 1, 1},
-    {"del", -2, Kind::kAll, nullptr, del, "write", 1, -1, 1, false, false, kind_of_del},
+    {"del", -2, Kind::kAll, nullptr, del_together, "write", 1, -1, 1, false, false, kind_of_del},
+    {"discard", 1, Kind::kLocal, discard, nullptr, "noscript loading stale fast allow_busy", 0, 0, 0},
     {"echo", 2, Kind::kLocal, echo, nullptr, "loading stale fast", 0, 0, 0},
+    {"exec", 1, Kind::kAll, nullptr, exec, "noscript loading stale skip_slowlog", 0, 0, 0},
     {"exists", -2, Kind::kRead, exists_at_once, exists, "readonly fast", 1, -1, 1},
     {"expire", -3, Kind::kWrite, nullptr, expire, "write fast", 1, 1, 1},
     {"expireat", -3, Kind::kWrite, nullptr, expire, "write fast", 1, 1, 1},
@@ -61,8 +65,9 @@ constexpr Row kRows[] = {
     {"lcs", -3, Kind::kAll, nullptr, lcs, "readonly", 1, 2, 1},
     {"memory", -2, Kind::kLocal, nullptr, nullptr, "", 0, 0, 0, false, false, nullptr, memory_rows},
     {"mget", -2, Kind::kRead, nullptr, mget, "readonly fast", 1, -1, 1},
-    {"mset", -3, Kind::kAll, nullptr, mset, "write denyoom", 1, -1, 2},
-    {"msetnx", -3, Kind::kAll, nullptr, msetnx, "write denyoom", 1, -1, 2},
+    {"mset", -3, Kind::kAll, nullptr, mset_together, "write denyoom", 1, -1, 2},
+    {"msetnx", -3, Kind::kAll, nullptr, run_together, "write denyoom", 1, -1, 2},
+    {"multi", 1, Kind::kLocal, multi, nullptr, "noscript loading stale fast allow_busy", 0, 0, 0},
     {"object", -2, Kind::kLocal, nullptr, nullptr, "", 0, 0, 0, false, false, nullptr, object_rows},
     {"persist", 2, Kind::kWrite, nullptr, persist, "write fast", 1, 1, 1},
     {"pexpire", -3, Kind::kWrite, nullptr, expire, "write fast", 1, 1, 1},
@@ -74,8 +79,8 @@ constexpr Row kRows[] = {
     {"quit", -1, Kind::kLocal, quit, nullptr, "noscript loading stale fast no_auth allow_busy", 0, 0, 0,
      true},
     {"randomkey", 1, Kind::kAll, nullptr, randomkey, "readonly", 0, 0, 0},
-    {"rename", 3, Kind::kAll, nullptr, rename, "write", 1, 2, 1},
-    {"renamenx", 3, Kind::kAll, nullptr, rename, "write fast", 1, 2, 1},
+    {"rename", 3, Kind::kAll, nullptr, run_together, "write", 1, 2, 1},
+    {"renamenx", 3, Kind::kAll, nullptr, run_together, "write fast", 1, 2, 1},
     {"reset", 1, Kind::kLocal, reset, nullptr, "noscript loading stale fast no_auth allow_busy", 0, 0, 0,
      true},
     {"scan", -2, Kind::kAll, nullptr, scan, "readonly", 0, 0, 0},
@@ -91,21 +96,34 @@ constexpr Row kRows[] = {
     {"touch", -2, Kind::kRead, exists_at_once, exists, "readonly fast", 1, -1, 1},
     {"ttl", 2, Kind::kRead, ttl_at_once, ttl, "readonly fast", 1, 1, 1},
     {"type", 2, Kind::kRead, type_at_once, type, "readonly fast", 1, 1, 1},
-    {"unlink", -2, Kind::kAll, nullptr, del, "write fast", 1, -1, 1, false, false, kind_of_del},
+    {"unlink", -2, Kind::kAll, nullptr, del_together, "write fast", 1, -1, 1, false, false, kind_of_del},
+    {"unwatch", 1, Kind::kLocal, unwatch, nullptr, "noscript loading stale fast allow_busy", 0, 0, 0},
     {"wait", 3, Kind::kAll, nullptr, wait, "noscript", 0, 0, 0},
+    {"watch", -2, Kind::kRead, nullptr, watch, "noscript loading stale fast allow_busy", 1, -1, 1},
 };
 constexpr size_t kNameBytesMax = 32;
+
+// What each does inside of a transaction stands with those functions.
+std::vector<Row> with_bodies() {
+  std::vector<Row> all(std::begin(kRowsWithoutBodies), std::end(kRowsWithoutBodies));
+  for (const BodyCommand& command : body_commands()) {
+    const auto row = std::ranges::find(all, command.name, &Row::name);
+    if (row != all.end()) row->in_body = command.run;
+  }
+  return all;
+}
 
 }  // namespace
 
 std::span<const Row> rows() noexcept {
+  static const std::vector<Row> kRows = with_bodies();
   return kRows;
 }
 
 const Row* row_of(std::string_view name) noexcept {
   static const auto kByName = [] {
     std::unordered_map<std::string_view, const Row*> by_name;
-    for (const Row& row : kRows) by_name.emplace(row.name, &row);
+    for (const Row& row : rows()) by_name.emplace(row.name, &row);
     return by_name;
   }();
   std::array<char, kNameBytesMax> lower;

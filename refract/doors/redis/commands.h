@@ -30,6 +30,7 @@ namespace refract::doors::redis {
 class Session;
 struct Pending;
 struct Row;
+struct BodyCall;
 
 struct DropPending {
   void operator()(Pending* command) const noexcept;
@@ -99,6 +100,8 @@ struct Call {
   Reply reply;
 };
 
+using InBody = void (*)(BodyCall& call);
+
 // Which commands of its connection may be under way beside it.
 enum class Kind : uint8_t {
   kLocal,  // It has no part in the order: it concerns the connection alone.
@@ -129,6 +132,8 @@ struct Row {
   Kind (*kind_of)(Words words) = nullptr;
   // Their names are "client|list". Null: there are none. A row that has some, and no handler, needs one.
   std::span<const Row> (*subcommands)() noexcept = nullptr;
+  // Inside of a transaction: exec/body_commands.h. Null: it has no part in one.
+  InBody in_body = nullptr;
 };
 
 [[nodiscard]] std::span<const Row> rows() noexcept;

@@ -68,6 +68,12 @@ bool take_flag(std::string_view word, OptionsOf command, StringOptions& options)
 
 }  // namespace
 
+Expiry expiry_of(std::string_view name) noexcept {
+  if (name == "expire") return Expiry::kSeconds;
+  if (name == "pexpire") return Expiry::kMilliseconds;
+  return name == "expireat" ? Expiry::kMomentSeconds : Expiry::kMomentMilliseconds;
+}
+
 StringOptions string_options_of(Words words, OptionsOf command) {
   StringOptions options;
   for (size_t i = 0; i < words.size(); ++i) {

@@ -15,6 +15,9 @@ namespace refract::doors::redis {
 
 enum class Expiry : uint8_t { kNone, kSeconds, kMilliseconds, kMomentSeconds, kMomentMilliseconds, kKept };
 
+// What EXPIRE, PEXPIRE, EXPIREAT and PEXPIREAT take, by their names in lower letters.
+[[nodiscard]] Expiry expiry_of(std::string_view name) noexcept;
+
 // The options of SET and of GETEX.
 struct StringOptions {
   bool if_absent = false;   // NX

@@ -15,13 +15,6 @@ using runtime::Task;
 
 namespace {
 
-// Of EXPIRE, PEXPIRE, EXPIREAT and PEXPIREAT.
-Expiry expiry_of(std::string_view name) noexcept {
-  if (name == "expire") return Expiry::kSeconds;
-  if (name == "pexpire") return Expiry::kMilliseconds;
-  return name == "expireat" ? Expiry::kMomentSeconds : Expiry::kMomentMilliseconds;
-}
-
 Task<> change_expiry(Store& store, Pending& command, Function function,
                      std::span<const std::byte> arguments) {
   const Result<Changed> changed = co_await change(store, command.words[1], function, arguments);

@@ -12,6 +12,7 @@
 #include "refract/doors/redis/commands.h"
 #include "refract/doors/redis/session.h"
 #include "refract/doors/redis/words.h"
+#include "refract/kv/functions/functions.h"
 #include "refract/runtime/task.h"
 
 namespace refract::doors::redis {
@@ -25,6 +26,8 @@ inline constexpr size_t kNamesMax = 1024;
 inline constexpr std::string_view kManyNames = "ERR at most 1024 names";
 inline constexpr std::string_view kLongAnswer = "ERR the values of one command have at most 512 MiB";
 inline constexpr std::string_view kNoInteger = "ERR value is not an integer or out of range";
+inline constexpr std::string_view kLongString =
+    "ERR string exceeds maximum allowed size (proto-max-bulk-len)";
 inline constexpr std::string_view kNoFloat = "ERR value is not a valid float";
 // Of Redis that is spoken here, for programs that look at it.
 inline constexpr std::string_view kRedisVersion = "7.0.15";
@@ -38,6 +41,12 @@ inline void count_read(Store& store, bool is_hit) noexcept {
 // Puts the word at this place under the second one, from where it lies.
 [[nodiscard]] runtime::Task<Result<uint64_t>> put_word(Store& store, Pending& command, size_t place,
                                                        PutOptions options);
+
+// What a row of kv::functions has refused, in Redis's words.
+[[nodiscard]] std::string_view refusal_text(kv::functions::Refusal refusal) noexcept;
+// What TTL, PTTL, EXPIRETIME and PEXPIRETIME answer: by the command's name, in letters of any case.
+[[nodiscard]] int64_t ttl_answer(std::string_view name, bool is_there, uint64_t expires_wall_ns,
+                                 uint64_t now_ns) noexcept;
 
 // What is wrong with the number of a database; empty: it is the one that there is.
 [[nodiscard]] std::string wrong_database(std::string_view word);
@@ -72,7 +81,7 @@ runtime::Task<> scan(Store& store, Pending& command);
 // Of keys.
 bool get_at_once(Call& call);
 runtime::Task<> get(Store& store, Pending& command);
-runtime::Task<> mget(Store& store, Pending& command);
+// Key by key, or shard by shard: not at one moment. exec/handlers.h has the others.
 runtime::Task<> mset(Store& store, Pending& command);
 runtime::Task<> del(Store& store, Pending& command);
 bool exists_at_once(Call& call);
@@ -91,7 +100,6 @@ runtime::Task<> setex(Store& store, Pending& command);
 runtime::Task<> getset(Store& store, Pending& command);
 runtime::Task<> getdel(Store& store, Pending& command);
 runtime::Task<> getex(Store& store, Pending& command);
-runtime::Task<> msetnx(Store& store, Pending& command);
 runtime::Task<> lcs(Store& store, Pending& command);
 bool getrange_at_once(Call& call);
 runtime::Task<> getrange(Store& store, Pending& command);
@@ -105,7 +113,5 @@ runtime::Task<> expire(Store& store, Pending& command);
 runtime::Task<> persist(Store& store, Pending& command);
 runtime::Task<> keys(Store& store, Pending& command);
 runtime::Task<> randomkey(Store& store, Pending& command);
-runtime::Task<> rename(Store& store, Pending& command);
-runtime::Task<> copy(Store& store, Pending& command);
 
 }  // namespace refract::doors::redis

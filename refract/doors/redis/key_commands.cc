@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -55,20 +54,24 @@ void answer_strlen(const Store& /*store*/, Words /*words*/, const Got* got, Repl
 void answer_type(const Store& /*store*/, Words /*words*/, const Got* got, Reply& reply) {
   reply.simple(got != nullptr ? "string" : "none");
 }
-// TTL, PTTL, EXPIRETIME and PEXPIRETIME.
 void answer_ttl(const Store& store, Words words, const Got* got, Reply& reply) {
-  if (got == nullptr) return reply.number(-2);
-  if (got->expires_wall_ns == 0) return reply.number(-1);
-  const bool is_ms = words[0].front() == 'p' || words[0].front() == 'P';
-  const bool is_moment = words[0].size() > std::string_view("pttl").size();
-  // Rounded as Redis does, which counts milliseconds.
-  const uint64_t moment_ms = got->expires_wall_ns / kMillisecond_ns;
-  if (is_moment) return reply.number(static_cast<int64_t>(is_ms ? moment_ms : (moment_ms + 500) / 1000));
-  const uint64_t left_ms = moment_ms - std::min(store_now_ns(store) / kMillisecond_ns, moment_ms);
-  reply.number(static_cast<int64_t>(is_ms ? left_ms : (left_ms + 500) / 1000));
+  reply.number(
+      ttl_answer(words[0], got != nullptr, got != nullptr ? got->expires_wall_ns : 0, store_now_ns(store)));
 }
 
 }  // namespace
+
+int64_t ttl_answer(std::string_view name, bool is_there, uint64_t expires_wall_ns, uint64_t now_ns) noexcept {
+  if (!is_there) return -2;
+  if (expires_wall_ns == 0) return -1;
+  const bool is_ms = name.front() == 'p' || name.front() == 'P';
+  const bool is_moment = name.size() > std::string_view("pttl").size();
+  // Rounded as Redis does, which counts milliseconds.
+  const uint64_t moment_ms = expires_wall_ns / kMillisecond_ns;
+  if (is_moment) return static_cast<int64_t>(is_ms ? moment_ms : (moment_ms + 500) / 1000);
+  const uint64_t left_ms = moment_ms - std::min(now_ns / kMillisecond_ns, moment_ms);
+  return static_cast<int64_t>(is_ms ? left_ms : (left_ms + 500) / 1000);
+}
 
 bool get_at_once(Call& call) {
   AsyncClient::Get get = call.store.client->get_into(call.words[1], call.store.value);
@@ -156,75 +159,6 @@ void send_gathered(Store& store) {
   }
   if (store.gathered.empty() || std::exchange(store.is_send_due, true)) return;
   store.shard.spawn(send_later(store));
-}
-
-namespace {
-
-// Of one MGET: what it answers, and how many keys are looked at together, each with so much room.
-constexpr size_t kGetBytesMax = size_t{512} << 20;
-constexpr size_t kKeysTogether = 1024;
-constexpr size_t kRoomBytes = 1024;
-
-// What did not fit: it may be long, and its reply is sent from where it lies. Says whether all is well.
-Task<bool> get_longer(Store& store, Pending& command, std::string_view key) {
-  Result<View> view = co_await store.client->view(key);
-  if (!view && view.code() != Code::kNotFound) {
-    command.answer = {};
-    fail_with(command, view.code(), *store.client);
-    co_return false;
-  }
-  count_read(store, view.has_value());
-  if (view) {
-    command.reply().bulk(std::move(*view));
-  } else {
-    command.reply().null();
-  }
-  co_return true;
-}
-
-// The values of some keys, behind what is answered already. Says whether all is well.
-Task<bool> get_some(Store& store, Pending& command, Words keys) {
-  std::vector<GetIntoItem> items(keys.size());
-  const auto room = std::make_unique_for_overwrite<std::byte[]>(keys.size() * kRoomBytes);
-  for (size_t i = 0; i < items.size(); ++i) {
-    items[i] = {.key = keys[i], .buffer = std::span(room.get() + i * kRoomBytes, kRoomBytes)};
-  }
-  co_await store.client->multi_get_into(items);
-  for (const GetIntoItem& item : items) {
-    const Code code = item.result ? Code::kOk : item.result.code();
-    if (code == Code::kTooLarge) {
-      const bool is_well = co_await get_longer(store, command, item.key.text());
-      if (!is_well) co_return false;
-    } else if (code == Code::kOk || code == Code::kNotFound) {
-      count_read(store, code == Code::kOk);
-      Reply reply = command.reply();
-      if (code == Code::kOk) reply.bulk(Bytes(item.buffer.first(item.result->value_bytes)).text());
-      if (code != Code::kOk) reply.null();
-    } else {
-      command.answer = {};
-      fail_with(command, code, *store.client);
-      co_return false;
-    }
-    if (command.answer.bytes() > kGetBytesMax) {
-      command.answer = {};
-      command.reply().error(kLongAnswer);
-      co_return false;
-    }
-  }
-  co_return true;
-}
-
-}  // namespace
-
-Task<> mget(Store& store, Pending& command) {
-  Words keys = Words(command.words).subspan(1);
-  command.reply().array(keys.size());
-  while (!keys.empty()) {
-    const Words some = keys.first(std::min(keys.size(), kKeysTogether));
-    const bool is_well = co_await get_some(store, command, some);
-    if (!is_well) co_return;
-    keys = keys.subspan(some.size());
-  }
 }
 
 // Of a key that is there twice the last value stays, as in Redis.

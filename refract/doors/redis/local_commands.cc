@@ -169,6 +169,7 @@ bool select(Call& call) {
 
 bool reset(Call& call) {
   Session& session = call.session;
+  session.drop_multi();
   session.reset_replying();
   session.take_name("");
   session.speak(Protocol::kResp2);

@@ -9,6 +9,7 @@
 #include "refract/base/check.h"
 #include "refract/base/clock.h"
 #include "refract/base/units.h"
+#include "refract/doors/exec/multi.h"
 #include "refract/doors/redis/words.h"
 
 namespace refract::doors::redis {
@@ -54,6 +55,11 @@ void Session::prove() noexcept {
   has_proven_ = true;
   is_stranger_ = false;
   parser_.set_proven(true);
+}
+
+Multi& Session::make_multi() {
+  if (multi_ == nullptr) multi_ = std::make_shared<Multi>();
+  return *multi_;
 }
 
 void Session::forget_proof() noexcept {
@@ -162,18 +168,19 @@ void Session::take_request(const std::vector<std::string_view>& words) {
   }
   const Row* row = store_.last_row;
   if (row == nullptr && is_of_browser(words.front())) return end();
-  if (row == nullptr) return refuse(unknown_command(words));
+  if (row == nullptr) return refuse(refused(*this, row, unknown_command(words)));
   if (row->subcommands != nullptr && words.size() > 1) {
     const Row* const of_word = subrow_of(*row, words[1]);
-    if (of_word == nullptr) return refuse(unknown_subcommand(*row, words[1]));
+    if (of_word == nullptr) return refuse(refused(*this, row, unknown_subcommand(*row, words[1])));
     row = of_word;
   }
   last_row_ = row;
-  if (!has_arity(*row, words.size())) return refuse(wrong_arity(row->name));
+  if (!has_arity(*row, words.size())) return refuse(refused(*this, row, wrong_arity(row->name)));
   if (!has_proven_ && !row->is_open) return refuse("NOAUTH Authentication required.");
   if (store_.client == nullptr && !runs_while_loading(*row) && store_.loading.is_so()) {
-    return refuse("LOADING Redis is loading the dataset in memory");
+    return refuse(refused(*this, row, "LOADING Redis is loading the dataset in memory"));
   }
+  row = &row_to_run(*this, *row);
   if (pending_.empty() && row->at_once != nullptr && !has_no_reply_ && has_node_for(*row)) {
     Call call{.store = store_, .session = *this, .words = words, .reply = {output_, protocol_}};
     const bool is_done = is_timed(words) ? run_at_once(*row, call) : row->at_once(call);
@@ -229,6 +236,7 @@ void Session::line_up(const Row& row, const std::vector<std::string_view>& words
   last.row = &row;
   last.take(words, std::move(long_words_));
   last.kind = row.kind_of == nullptr ? row.kind : row.kind_of(last.words);
+  take_along(*this, last);
   pending_bytes_ += last.words_bytes;
   // What concerns the connection alone counts for all that follows.
   if (row.kind == Kind::kLocal) {
@@ -260,6 +268,7 @@ void Pending::drop_words() {
   words.clear();
   bytes.clear();
   long_words.clear();
+  transaction.reset();
   if (bytes.capacity() > kSpareBytes) bytes.shrink_to_fit();
   if (words.capacity() > kSpareBytes / sizeof(std::string_view)) words.shrink_to_fit();
 }
@@ -438,6 +447,7 @@ void Session::copy_pinned() {
 size_t Session::held_bytes() const noexcept {
   size_t bytes = kept_.capacity() + pending_bytes_ + output_.own_bytes() + parser_.held_bytes();
   for (const LongWord& word : long_words_) bytes += word.held_bytes();
+  if (multi_ != nullptr) bytes += multi_->held_bytes();
   return bytes;
 }
 
@@ -453,6 +463,7 @@ void Session::forget() noexcept {
   kept_ = {};
   long_words_.clear();
   has_open_word_ = false;
+  multi_.reset();
   output_ = {};
   pending_bytes_ = 0;
   for (const OwnPending& one : pending_) pending_bytes_ += one->words_bytes;

@@ -24,6 +24,9 @@
 
 namespace refract::doors::redis {
 
+struct Multi;
+struct Taken;
+
 // A command that is not over.
 struct Pending {
   const Row* row = nullptr;
@@ -34,6 +37,7 @@ struct Pending {
   std::vector<LongWord> long_words = {};
   std::vector<std::string_view> words = {};  // In these.
   size_t words_bytes = 0;                    // Memory of all of them, and of this.
+  std::shared_ptr<Taken> transaction = {};   // Of WATCH and EXEC: exec/multi.h.
   Replies answer = {};
   uint64_t begun_ns = 0;  // 0: it is not timed.
   bool has_begun = false;
@@ -165,6 +169,11 @@ class Session {
   [[nodiscard]] bool waits_for_others() const noexcept { return waits_for_others_; }
   void wait_for_others(bool is_so) noexcept { waits_for_others_ = is_so; }
 
+  // Its transaction; null: it has called no command of those, or their effect is over.
+  [[nodiscard]] const Multi* multi() const noexcept { return multi_.get(); }
+  [[nodiscard]] Multi& make_multi();
+  void drop_multi() noexcept { multi_.reset(); }
+
   // For people.
   [[nodiscard]] const Row* last_row() const noexcept { return last_row_; }  // Null: none was called.
   [[nodiscard]] uint64_t now_ns() const noexcept { return store_.shard.now_ns(); }
@@ -234,6 +243,7 @@ class Session {
   uint64_t last_heard_ns_;
   const Row* last_row_ = nullptr;
   uint64_t id_;
+  std::shared_ptr<Multi> multi_;
   std::string name_;
   std::string peer_;
   std::string local_;

@@ -5,7 +5,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -13,7 +12,6 @@
 #include "refract/doors/redis/expiry.h"
 #include "refract/doors/redis/handlers.h"
 #include "refract/doors/redis/range.h"
-#include "refract/kv/layout/contract.h"
 
 namespace refract::doors::redis {
 
@@ -31,8 +29,6 @@ Task<Result<uint64_t>> put_word(Store& store, Pending& command, size_t place, Pu
 }
 
 namespace {
-
-constexpr std::string_view kLongString = "ERR string exceeds maximum allowed size (proto-max-bulk-len)";
 
 Wish wish_of_word(const Pending& command, size_t place) {
   return {.effect = Effect::kValue, .value = command.words[place], .built_in = command.reserved(place)};
@@ -186,23 +182,6 @@ Task<> getex(Store& store, Pending& command) {
   }
 }
 
-// Of a key that is there twice the last value counts, as in Redis.
-Task<> msetnx(Store& store, Pending& command) {
-  const auto& words = command.words;
-  if (words.size() % 2 == 0) co_return command.reply().error(wrong_arity("msetnx"));
-  std::unordered_map<std::string_view, std::string_view> values;
-  for (size_t i = 1; i < words.size(); i += 2) values.insert_or_assign(words[i], words[i + 1]);
-  // A batch has copies.
-  size_t bytes = 0;
-  for (const auto& [key, value] : values) bytes += key.size() + value.size();
-  if (bytes > kv::kBatchBytesMax) co_return fail_batch(command, Code::kTooLarge, *store.client);
-  Batch batch;
-  for (const auto& [key, value] : values) batch.if_absent(key).put(key, value);
-  const Result<> done = co_await store.client->commit(batch);
-  if (!done && done.code() != Code::kExists) co_return fail_batch(command, done.code(), *store.client);
-  command.reply().number(done ? 1 : 0);
-}
-
 namespace {
 
 struct Range {
@@ -253,7 +232,9 @@ void write(std::span<std::byte> room, Number number) noexcept {
   std::memcpy(room.data(), &number, sizeof(number));
 }
 
-std::string_view text_of(Refusal refusal) noexcept {
+}  // namespace
+
+std::string_view refusal_text(Refusal refusal) noexcept {
   switch (refusal) {
     case Refusal::kOverflow:
       return "ERR increment or decrement would overflow";
@@ -267,6 +248,8 @@ std::string_view text_of(Refusal refusal) noexcept {
   return kNoInteger;
 }
 
+namespace {
+
 // True: there is an answer.
 bool is_well(Store& store, Pending& command, const Result<Changed>& changed) {
   if (!changed) {
@@ -274,7 +257,7 @@ bool is_well(Store& store, Pending& command, const Result<Changed>& changed) {
   } else if (changed->code == Code::kTooLarge) {
     command.reply().error(kLongString);
   } else if (changed->code != Code::kOk) {
-    command.reply().error(text_of(changed->refusal()));
+    command.reply().error(refusal_text(changed->refusal()));
   } else {
     return true;
   }
