@@ -15,7 +15,7 @@ import re
 import time
 import unittest
 
-from door import Door, Redis, request
+from door import Connection, Door, Redis, request
 from node import Programs
 
 SECONDS = 15.0
@@ -35,6 +35,9 @@ DIFFERENCES = {
     "an_order_of_keys": "KEYS, SCAN and RANDOMKEY have an order of their own, and SCAN its own cursors",
     "a_count_behind_an_expiry": "DBSIZE counts what has expired until it is swept, in both at another moment",
     "a_number_of_a_connection": "connections have numbers of their own",
+    "a_key_that_came_and_went": "WATCH compares what a key is: absent at both ends is no change",
+    "what_cannot_be_queued": "what is not one moment, or changes how what follows is taken, is refused by MULTI",
+    "a_large_transaction": "a transaction has at most 4,096 keys and 16 MiB",
 }
 
 TIMES = {b"ttl": 3, b"pttl": 3000, b"expiretime": 3, b"pexpiretime": 3000}
@@ -80,6 +83,27 @@ HELLO_OPTIONS = [[], [b"2"], [b"3"], [b"3"], [b"4"], [b"x"], [b"3", b"SETNAME", 
 SCAN_OPTIONS = [[], [b"COUNT", b"0"], [b"COUNT", b"x"], [b"MATCH"], [b"x", b"y"]]
 
 
+class Line:
+    """What a connection has of transactions."""
+
+    def __init__(self):
+        self.queue = None  # Commands behind a MULTI.
+        self.is_watching = False
+
+    def note(self, words):
+        name = words[0].lower()
+        if name == b"multi" and len(words) == 1 and self.queue is None:
+            self.queue = []
+        elif name == b"exec" and len(words) > 1:
+            self.queue, self.is_watching = None, False
+        elif name in (b"exec", b"discard") and len(words) == 1 and self.queue is not None:
+            self.queue, self.is_watching = None, False
+        elif name == b"unwatch" and len(words) == 1 and self.queue is None:
+            self.is_watching = False
+        elif name == b"watch" and self.queue is None:
+            self.is_watching = True
+
+
 class Commands:
     """Chance commands over few keys, so that they meet; with arguments of wrong kinds at times."""
 
@@ -87,6 +111,7 @@ class Commands:
         self.chance = chance
         self.expires = expires
         self.ends_batch = False  # The last one gave a key a time to live that is about to be over.
+        self.lines = [Line()]
 
     def pick(self, *kinds):
         return self.chance.choice(kinds)
@@ -224,10 +249,25 @@ class Commands:
         # An empty key is in DIFFERENCES.
         return [name, *(word or b"x" for word in words)]
 
-    def next(self):
-        self.ends_batch = False
-        kinds = self.chance.choices(*KINDS)[0]
-        return kinds(self)
+    def may_follow(self, line, words):
+        """Whether it shows no difference that is meant."""
+        name = words[0].lower()
+        if line.queue is not None and (name in NOT_QUEUED or self.ends_batch):
+            return False
+        # A key that comes and goes while it is watched is in DIFFERENCES. Two connections' queues may be such.
+        is_watched = any(one.is_watching for one in self.lines)
+        is_safe = name in SAFE and (name != b"set" or len(words) <= 3)
+        return is_safe or not (is_watched if line.queue is None else len(self.lines) > 1)
+
+    def next(self, number=0):
+        """Of the connection with this number."""
+        line = self.lines[number]
+        while True:
+            self.ends_batch = False
+            words = self.chance.choices(*KINDS)[0](self)
+            if self.may_follow(line, words):
+                line.note(words)
+                return words
 
 
 # (how often, what)
@@ -280,7 +320,21 @@ KIND_TABLE = [
     (1, lambda c: [b"HELLO", *c.chance.choice(HELLO_OPTIONS)]),
     (1, lambda c: [b"nonsense", *c.keys()]),
     (4, lambda c: c.any_arguments()),
+    (4, lambda c: [b"WATCH", *c.keys()]),
+    (1, lambda c: [b"UNWATCH"]),
+    (8, lambda c: [c.cased(b"MULTI")]),
+    (8, lambda c: [c.cased(b"EXEC")]),
+    (1, lambda c: [b"DISCARD"]),
+    (1, lambda c: [b"WAIT", b"0", c.pick(b"0", b"x", b"-1")]),
+    (1, lambda c: [c.pick(b"EXEC", b"DISCARD", b"WATCH", b"MULTI", b"UNWATCH"), *c.pick([], [b"x"])]),
 ]
+# These are in DIFFERENCES, and what ends a moment later is behind its end in one of them alone.
+NOT_QUEUED = set(b"keys randomkey dbsize scan hello lcs".split())
+# They take no key away.
+SAFE = set(
+    b"get set setnx mget append strlen incr incrby incrbyfloat decr decrby exists mset msetnx ttl persist "
+    b"watch unwatch multi exec discard ping echo type touch getrange".split()
+)
 KINDS = ([kind for _, kind in KIND_TABLE], [weight for weight, _ in KIND_TABLE])
 NAMES = (
     b"APPEND COPY DECR DECRBY DEL ECHO EXISTS EXPIRE EXPIREAT EXPIRETIME GET GETDEL GETEX "
@@ -301,11 +355,22 @@ def elements(reply):
     return found
 
 
-def is_same(words, got, wanted):
+def parts(reply):
+    """The replies in an array."""
+    rest = Connection.__new__(Connection)
+    end = reply.find(b"\r\n") + 2
+    rest.came = reply[end:]
+    return [rest.reply() for _ in range(int(reply[1 : end - 2]))]
+
+
+def is_same(words, got, wanted, queue=None):
     """But for what DIFFERENCES has."""
     if got == wanted:
         return True
     name = words[0].lower()
+    if name == b"exec" and queue and got[:1] == wanted[:1] == b"*":
+        ours, theirs = parts(got), parts(wanted)
+        return len(ours) == len(theirs) == len(queue) and all(map(is_same, queue, ours, theirs))
     if name in TIMES and got[:1] == wanted[:1] == b":":
         one, other = int(got[1:]), int(wanted[1:])
         return one >= 0 and other >= 0 and abs(one - other) <= TIMES[name]
@@ -330,6 +395,7 @@ class Beside:
 
     def __init__(self, servers):
         self.connections = {name: server.connect() for name, server in servers.items()}
+        self.queue = []
 
     def __enter__(self):
         return self
@@ -340,6 +406,22 @@ class Beside:
 
     def ask_all(self, *words):
         return {name: one.ask(*words) for name, one in self.connections.items()}
+
+    def compare(self, words, done):
+        """What is wrong with the replies to the command that follows those that were `done`; None: nothing."""
+        replies = {name: one.reply() for name, one in self.connections.items()}
+        wanted = replies.pop("redis")
+        done.append(shown(words))
+        queue = self.queue
+        if wanted == b"+QUEUED\r\n":
+            self.queue.append(words)
+        elif words[0].lower() == b"multi" and wanted == b"+OK\r\n":
+            self.queue = []
+        for name, got in replies.items():
+            if not is_same(words, got, wanted, queue):
+                before = "\n".join(repr(one) for one in done[-60:])
+                return f"{before}\n{name}: {got[:300]!r}\nRedis: {wanted[:300]!r}"
+        return None
 
     def begin(self, protocol):
         """Nothing is there."""
@@ -385,31 +467,55 @@ def run_sequence(servers, seed):
                     break
             all_of_them.send(b"".join(sent(words, chance) for words in batch), chance)
             for words in batch:
-                replies = {name: one.reply() for name, one in all_of_them.connections.items()}
-                wanted = replies.pop("redis")
-                done.append(shown(words))
-                for name, got in replies.items():
-                    if not is_same(words, got, wanted):
-                        before = "\n".join(repr(one) for one in done[-30:])
-                        return f"{before}\n{name}: {got[:300]!r}\nRedis: {wanted[:300]!r}"
+                if wrong := all_of_them.compare(words, done):
+                    return wrong
             if commands.ends_batch:
                 # It is over for all of them.
                 time.sleep(0.02)
     return None
 
 
+def run_two(servers, seed):
+    """As run_sequence, of two connections that take turns, so that they change what the other one watches."""
+    chance = random.Random(seed)
+    commands = Commands(chance, expires=False)
+    commands.lines.append(Line())
+    done = []
+    with Beside(servers) as one, Beside(servers) as other:
+        one.begin(2)
+        other.begin(2)
+        for _ in range(chance.randrange(1, 200)):
+            number = chance.randrange(2)
+            words = commands.next(number)
+            # A protocol is the connection's, and a moment's delay must not be between two.
+            if words[0].lower() == b"hello" or commands.ends_batch:
+                continue
+            line = (one, other)[number]
+            line.send(sent(words, chance), chance)
+            if wrong := line.compare(words, done):
+                return f"connection {number}: {wrong}"
+            done[-1] = b"%d " % number + done[-1]
+    return None
+
+
 class Sequences(unittest.TestCase):
     def test_replies_are_those_of_redis(self):
+        self.compare(run_sequence, SECONDS)
+
+    def test_replies_to_two_that_watch_are_those_of_redis(self):
+        self.compare(run_two, SECONDS / 2)
+
+    def compare(self, run, seconds):
         first = random.SystemRandom().randrange(1 << 40)
         seeds = itertools.chain(KEPT, itertools.count(first)) if SEED is None else [SEED]
         print(f"seeds from {first} on", flush=True)
         with Door() as one, Door("--server-shards", "4") as four, Redis("--databases", "1") as redis:
             servers = {"one shard": one, "four shards": four, "redis": redis}
-            end = time.monotonic() + SECONDS
+            end = time.monotonic() + seconds
             for count, seed in enumerate(seeds):
                 if count > len(KEPT) and time.monotonic() > end:
                     break
-                if wrong := run_sequence(servers, seed):
+                if wrong := run(servers, seed):
                     self.fail(f"seed {seed}\n{wrong}")
         print(f"{count} sequences", flush=True)
 
@@ -533,6 +639,88 @@ class Differences(unittest.TestCase):
         time.sleep(0.05)
         self.assertEqual(*self.ask("EXISTS", "brief"))
         self.assertEqual(*self.ask("KEYS", "brie*"))
+
+    def test_a_key_that_came_and_went(self):
+        """Nothing is left behind by which it could be told; what was there and is made again is told."""
+        for before, wanted_of_us in (
+            (["DEL", "fleeting"], b"*1\r\n+OK\r\n"),
+            (["SET", "fleeting", "v"], b"*-1\r\n"),
+        ):
+            self.ask(*before)
+            self.assertEqual(*self.ask("WATCH", "fleeting"))
+            for words in (
+                ["SET", "fleeting", "v"],
+                ["DEL", "fleeting"],
+                ["MULTI"],
+                ["SET", "guarded", "v"],
+            ):
+                self.assertEqual(*self.ask(*words))
+            got, wanted = self.ask("EXEC")
+            self.assertEqual((got, wanted), (wanted_of_us, b"*-1\r\n"))
+            for one in (self.ours, self.theirs):
+                one.ask("DEL", "guarded", "fleeting")
+
+    def test_what_cannot_be_queued(self):
+        for words in (
+            ["KEYS", "*"],
+            ["RANDOMKEY"],
+            ["DBSIZE"],
+            ["SCAN", "0"],
+            ["LCS", "a", "b"],
+            ["HELLO", "2"],
+            ["CLIENT", "REPLY", "ON"],
+            ["CLIENT", "LIST"],
+            ["CLIENT", "KILL", "ID", "0"],
+            ["CONFIG", "RESETSTAT"],
+            ["MEMORY", "USAGE", "a"],
+            ["OBJECT", "ENCODING", "a"],
+        ):
+            self.assertEqual(*self.ask("MULTI"))
+            got, wanted = self.ask(*words)
+            self.assertEqual(got, b"-ERR Command not allowed inside a transaction\r\n")
+            self.assertEqual(wanted, b"+QUEUED\r\n")
+            self.assertEqual(*self.ask("SET", "unqueued", "v"))
+            got = self.ours.ask("EXEC")
+            self.assertEqual(got, b"-EXECABORT Transaction discarded because of previous errors.\r\n")
+            self.theirs.ask("DISCARD")
+            self.assertEqual(self.ours.ask("EXISTS", "unqueued"), b":0\r\n")
+
+    def test_a_large_transaction(self):
+        limits = b"at most 4096 keys, of which one that is read and written counts twice, and 16 MiB of keys and values"
+        queues = {
+            "keys": [["SET", f"l{i}", "v"] for i in range(4097)],
+            "bytes": [["SET", f"l{i}", "v" * (1 << 20)] for i in range(17)],
+            "both": [["INCR", f"l{i}"] for i in range(2049)],
+            "a long value": [["APPEND", "l0", "v" * (7 << 20)]] * 3,
+        }
+        for name, queue in queues.items():
+            with self.subTest(name):
+                self.theirs.ask("DEL", *(f"l{i}" for i in range(4097)))
+                self.assertEqual(*self.ask("MULTI"))
+                said = [self.ask(*words) for words in queue]
+                got, wanted = self.ask("EXEC")
+                self.assertTrue(any(limits in one for one, _ in said) or limits in got, got[:200])
+                self.assertEqual(got[:10], b"-EXECABORT")
+                self.assertEqual(wanted[:1], b"*")
+                self.assertEqual(self.ours.ask("EXISTS", "l0", "l1"), b":0\r\n")
+        self.theirs.ask("DEL", *(f"l{i}" for i in range(4097)))
+        # As many as there may be.
+        for queue in (queues["keys"][:4096], queues["both"][:2048], queues["bytes"][:15]):
+            self.assertEqual(*self.ask("MULTI"))
+            for words in queue:
+                self.assertEqual(*self.ask(*words))
+            self.assertEqual(*self.ask("EXEC"))
+            self.assertEqual(*self.ask("DEL", *(words[1] for words in queue)))
+        got, wanted = self.ask("WATCH", *(f"l{i}" for i in range(4097)))
+        self.assertIn(limits, got)
+        self.assertEqual(wanted, b"+OK\r\n")
+        # It does not run as if it were guarded.
+        self.assertEqual(*self.ask("MULTI"))
+        self.assertEqual(*self.ask("SET", "l0", "v"))
+        got, wanted = self.ask("EXEC")
+        self.assertIn(limits, got)
+        self.assertEqual(wanted, b"*1\r\n+OK\r\n")
+        self.theirs.ask("DEL", "l0")
 
     def test_a_number_of_a_connection(self):
         for reply in self.ask("CLIENT", "ID"):
