@@ -129,9 +129,13 @@ std::string refused(Session& session, const Row* row, std::string why) {
   return why;
 }
 
+bool waits_for_node(const Row& row) noexcept {
+  return row.as_task == exec || row.as_task == watch;
+}
+
 void take_along(Session& session, Pending& command) {
+  if (!waits_for_node(*command.row)) return;
   const bool is_exec = command.row->as_task == exec;
-  if (!is_exec && command.row->as_task != watch) return;
   Multi& multi = session.make_multi();
   if (multi.watched == nullptr && !is_exec) multi.watched = std::make_shared<Watched>();
   // EXEC without MULTI is an error that leaves what is watched.

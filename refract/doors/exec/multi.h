@@ -78,6 +78,8 @@ struct Taken {
 [[nodiscard]] const Row& row_to_run(const Session& session, const Row& row) noexcept;
 // A command is refused when it is taken, so that EXEC will do nothing. What is said of it.
 [[nodiscard]] std::string refused(Session& session, const Row* row, std::string why);
+// Whether it is told while the node is loading, and waits for one that has loaded.
+[[nodiscard]] bool waits_for_node(const Row& row) noexcept;
 // What the command takes along; its bytes count as those of its words.
 void take_along(Session& session, Pending& command);
 

@@ -70,8 +70,11 @@ Task<std::string> watch_key(Store& store, Watched& watched, std::string_view key
 
 // An EXEC behind one that has failed must not run as if it were guarded.
 Task<> watch(Store& store, Pending& command) {
-  if (store.client == nullptr) co_return command.reply().error(kIsLoading);
   const std::shared_ptr<Watched> watched = command.transaction->watched;
+  if (store.client == nullptr) {
+    watched->wrong = kIsLoading;
+    co_return command.reply().error(kIsLoading);
+  }
   for (size_t i = 1; i < command.words.size(); ++i) {
     const std::string wrong = co_await watch_key(store, *watched, command.words[i]);
     if (wrong.empty()) continue;
@@ -171,8 +174,8 @@ Task<> exec(Store& store, Pending& command) {
     co_return command.reply().error("EXECABORT Transaction discarded because of previous errors.");
   }
   if (taken->watched != nullptr && !taken->watched->wrong.empty()) {
-    co_return command.reply().error("EXECABORT Transaction discarded because of: " +
-                                    taken->watched->wrong.substr(4));
+    co_return command.reply().error("EXECABORT Transaction discarded because of: WATCH: " +
+                                    taken->watched->wrong);
   }
   if (store.client == nullptr && needs_store(*taken)) co_return command.reply().error(kIsLoading);
   co_await run_queue(store, command, *taken);

@@ -316,7 +316,8 @@ void Pending::take(const std::vector<std::string_view>& taken, std::vector<LongW
 
 // What needs the node waits until there is one.
 bool Session::has_node_for(const Row& row) const noexcept {
-  return store_.client != nullptr || row.kind == Kind::kLocal || runs_while_loading(row);
+  if (store_.client != nullptr || row.kind == Kind::kLocal) return true;
+  return runs_while_loading(row) && (store_.loading.is_so() || !waits_for_node(row));
 }
 
 // In their order: none begins before those in front of it.
