@@ -144,6 +144,7 @@ class REFRACT_API AsyncClient {
   struct LetGo {
     void operator()(client::ReservationShelf* shelf) const noexcept;
   };
+  friend class OperationCall;
   explicit AsyncClient(std::unique_ptr<client::AsyncCalls> calls);
 
   const std::unique_ptr<client::AsyncCalls> calls_;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What comes of what was sent: answers, and the ends of connections and sessions.
 #include <algorithm>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -32,7 +33,9 @@ bool NumberedWrites::answered(uint32_t place, std::span<const TakenAnswer> answe
     }
   }
   continue_bars_of(*call, !is_any_refused);
+  const bool was_asking = call->kind == Kind::kAsking;
   release(*call);
+  if (was_asking) end_what_cannot_be_sent();
   tell_all();
   return true;
 }
@@ -60,7 +63,9 @@ void NumberedWrites::refused(uint32_t place, Code code) {
     }
   }
   continue_bars_of(*call, false);
+  const bool was_asking = call->kind == Kind::kAsking;
   release(*call);
+  if (was_asking) end_what_cannot_be_sent();
   tell_all();
 }
 
@@ -73,10 +78,7 @@ void NumberedWrites::was_asked(Entry& entry, const TakenAnswer& answer) {
   } else if (entry.is_given_up || entry.write == nullptr) {
     end(entry, Code::kDeadlineExceeded);
   } else {
-    NumberedWrite& write = detach(entry);
-    // The server may be of another release than the one that it was sent to.
-    const Code code = check(write.operation);
-    code == Code::kOk ? unsent_.add_in_order(write) : tell(write, NumberedOutcome::of(code));
+    unsent_.add_in_order(detach(entry));
   }
 }
 
@@ -169,12 +171,19 @@ void NumberedWrites::connected(const Limits& limits) {
   tell_all();
 }
 
+// The server may be of another release than the one before, or its messages shorter. What is behind such a
+// one in its tag does not go without it; so this is looked at when it is known what has been executed.
 void NumberedWrites::end_what_cannot_be_sent() {
+  if (in_doubt_ > 0) return;
+  std::unordered_set<uint32_t> tags;
   for (NumberedWrite* write = unsent_.first(); write != nullptr;) {
     NumberedWrite& one = *write;
     write = WriteList::behind(one);
-    const Code code = check(one.operation);
+    const uint32_t tag = one.operation.tag;
+    Code code = check(one.operation);
+    if (code == Code::kOk && !tags.empty() && tags.contains(tag)) code = Code::kUnsupported;
     if (code == Code::kOk) continue;
+    if (tag != 0) tags.insert(tag);
     WriteList::remove(one);
     tell(one, NumberedOutcome::of(code));
   }

@@ -83,6 +83,13 @@ Code NumberedShard::add(TimedWrite& write, uint64_t begun_ns) {
   return Code::kOk;
 }
 
+bool NumberedShard::give_up(TimedWrite& write) noexcept {
+  const bool is_out = writes_.give_up(write);
+  if (is_out && write.timed_ != nullptr) TimedWrites::remove(write);
+  wake();
+  return is_out;
+}
+
 void NumberedShard::leave(TimedWrite& write) noexcept {
   if (write.timed_ != nullptr) TimedWrites::remove(write);
   writes_.leave(write);

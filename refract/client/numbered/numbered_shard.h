@@ -74,6 +74,8 @@ class NumberedShard final : private kv::NumberedChannel::Listener {
   // `begun_ns`: since when its time runs. Another code than kOk: as NumberedWrites::add(). It is over later,
   // not inside.
   [[nodiscard]] Code add(TimedWrite& write, uint64_t begun_ns);
+  // As NumberedWrites::give_up(). True: it is not over later.
+  [[nodiscard]] bool give_up(TimedWrite& write) noexcept;
   void leave(TimedWrite& write) noexcept;
 
   [[nodiscard]] const NumberedWrites& writes() const noexcept { return writes_; }

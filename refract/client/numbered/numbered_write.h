@@ -32,7 +32,8 @@ struct NumberedOperation {
 };
 
 // What became of it. kDeadlineExceeded: its time was over, and it has not been executed and will not be.
-// kIndeterminate: that is not known. kUnsupported: the owner's functions are others, and it was not sent.
+// kIndeterminate: that is not known. kUnsupported: the owner's functions are others, and it was not sent;
+// or one in front of it in its tag could not be.
 struct NumberedOutcome {
   Code code = Code::kOk;
   bool is_told_again = false;  // An earlier connection had it executed.

@@ -207,6 +207,35 @@ TEST_F(NumberedWritesTest, a_server_of_another_release_is_asked_and_gets_no_func
   EXPECT_EQ(machine.next(), nullptr);
 }
 
+// Their caller does these by other means, and those behind them later.
+TEST_F(NumberedWritesTest, what_stands_behind_one_that_cannot_be_sent_is_not_sent_without_it) {
+  connect();
+  const Write& executed = add_of_tag(7);
+  const Write& function = add({.kind = OperationKind::kFunction, .tag = 7});
+  const Write& sent = add_of_tag(7);
+  const Write& other = add_of_tag(8);
+  open();
+  ASSERT_NE(machine.next(), nullptr);
+  const Write& unsent = add_of_tag(7);
+  machine.lost();
+  connect();
+  open(kFunctions + 1);
+  EXPECT_FALSE(unsent.outcome.has_value()) << "what has been executed is not known yet";
+  const std::vector<NumberedCall> asking = calls();
+  ASSERT_EQ(asking.size(), 1U);
+  std::vector<TakenAnswer> answers;
+  for (const NumberedCall::Item& item : asking[0].items()) {
+    answers.push_back(item.number == 1
+                          ? answer_of(Code::kOk, 0, OperationAnswer::kToldAgain)
+                          : answer_of(Code::kOk, kv::wire::kPlaceUnknown, OperationAnswer::kNotExecuted));
+  }
+  answer(asking[0], answers);
+  EXPECT_EQ(executed.code(), Code::kOk);
+  for (const Write* const write : {&function, &sent, &unsent}) EXPECT_EQ(write->code(), Code::kUnsupported);
+  answer_all(*machine.next(), Code::kOk);
+  EXPECT_EQ(other.code(), Code::kOk) << "another tag is not held";
+}
+
 TEST_F(NumberedWritesTest, acknowledgements_travel_with_the_next_call_and_again_where_it_was_lost) {
   connect();
   for (int i = 0; i < 100; ++i) (void)add();

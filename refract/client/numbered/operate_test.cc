@@ -137,6 +137,52 @@ TEST_F(Operate, times_to_live_are_set_kept_and_begin_at_the_owner) {
   EXPECT_EQ(expiry(), 0U);
 }
 
+// Is told by a call.
+struct Told final : OperationCall {
+  void over(const Operated& outcome) noexcept override { told.push_back(outcome.code); }
+  std::vector<Code> told;
+};
+
+TEST_F(Operate, one_is_told_by_a_call_and_may_begin_again) {
+  connect();
+  Told one;
+  const auto until_told = [&](size_t count) {
+    return shard.run_until([&] { return one.told.size() == count; }, shard.refresh_now() + kPatience_ns);
+  };
+  const auto addend = bytes_of(20);
+  for (size_t i = 1; i <= 2; ++i) {
+    ASSERT_EQ(one.begin(*client, "key", add(addend)), Code::kOk);
+    EXPECT_TRUE(one.is_under_way());
+    EXPECT_TRUE(until_told(i));
+    EXPECT_FALSE(one.is_under_way());
+  }
+  EXPECT_EQ(one.told, std::vector<Code>(2, Code::kOk));
+  EXPECT_EQ(get("key"), "40");
+  EXPECT_EQ(one.begin(*client, "", {.value = "1"}), Code::kInvalidArgument);
+  EXPECT_EQ(one.begin(*client, "key", {.value = std::string(size_t{1} << 20, 'v')}), Code::kTooLarge);
+  EXPECT_FALSE(one.is_under_way());
+}
+
+TEST_F(Operate, one_that_is_given_up_is_not_executed_or_is_told_what_became_of_it) {
+  connect();
+  const auto one = bytes_of(1);
+  ASSERT_EQ(operate("key", add(one)).code, Code::kOk);
+  Told unsent;
+  ASSERT_EQ(unsent.begin(*client, "key", add(one)), Code::kOk);
+  EXPECT_TRUE(unsent.give_up()) << "it has not left";
+  EXPECT_FALSE(unsent.is_under_way());
+  Told sent;
+  ASSERT_EQ(sent.begin(*client, "key", add(one)), Code::kOk);
+  const uint64_t before = client->messages_sent();
+  ASSERT_TRUE(
+      shard.run_until([&] { return client->messages_sent() > before; }, shard.refresh_now() + kPatience_ns));
+  EXPECT_FALSE(sent.is_under_way() && sent.give_up());
+  ASSERT_TRUE(shard.run_until([&] { return !sent.told.empty(); }, shard.refresh_now() + kPatience_ns));
+  EXPECT_EQ(sent.told, std::vector<Code>(1, Code::kOk)) << "it came before its withdrawal";
+  EXPECT_EQ(get("key"), "2");
+  EXPECT_TRUE(unsent.told.empty());
+}
+
 struct Writes {
   AsyncClient& client;
   uint64_t done = 0;

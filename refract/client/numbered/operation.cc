@@ -5,6 +5,7 @@
 #include <new>
 #include <utility>
 
+#include "refract/base/check.h"
 #include "refract/client/answers.h"
 #include "refract/client/async_calls.h"
 #include "refract/client/async_client.h"
@@ -64,23 +65,33 @@ namespace client {
 
 class OperateCall final : public TimedWrite {
  public:
-  OperateCall(Operating& by, NumberedShard& at)
-      : TimedWrite(numbered_form(by.key_, by.operation_)), by_(by), at_(at) {}
+  OperateCall(OperationCall& by, AsyncCalls& calls, const NumberedOperation& what, uint64_t begun_ns)
+      : TimedWrite(what), by_(by), calls_(calls), at_(shard_of_key()), begun_ns_(begun_ns) {}
 
-  [[nodiscard]] Code begin() { return at_.add(*this, by_.begun_ns_); }
-  void leave() noexcept { at_.leave(*this); }
-  // This lies in the operation's room, and is gone when that has another one.
+  [[nodiscard]] Code begin() { return at_->add(*this, begun_ns_); }
+  [[nodiscard]] bool give_up() noexcept { return at_->give_up(*this); }
+  void leave() noexcept { at_->leave(*this); }
   void over(const NumberedOutcome& outcome) noexcept override {
-    Operating& by = by_;
-    by.over({.code = outcome.code,
-             .answer_bytes = outcome.answer_bytes,
-             .version = outcome.version,
-             .bytes = outcome.bytes});
+    // The node may have other shards by now.
+    if (outcome.code == Code::kWrongShard && !std::exchange(was_misplaced_, true)) {
+      at_ = shard_of_key();
+      const Code code = begin();
+      if (code == Code::kOk) return;
+      return by_.was_told(NumberedOutcome::of(code));
+    }
+    by_.was_told(outcome);
   }
 
  private:
-  Operating& by_;
-  NumberedShard& at_;
+  [[nodiscard]] NumberedShard* shard_of_key() const {
+    return &calls_.numbered(calls_.peers().number_of({.key = Bytes(operation.key)}));
+  }
+
+  OperationCall& by_;
+  AsyncCalls& calls_;
+  NumberedShard* at_;
+  const uint64_t begun_ns_;
+  bool was_misplaced_ = false;
 };
 
 AsyncCalls::AsyncCalls(runtime::Shard& shard, const Settings& settings) : peers_(shard, settings) {}
@@ -109,6 +120,47 @@ Operating AsyncClient::operate(Bytes key, const KeyOperation& operation) noexcep
   return {*calls_, key, operation};
 }
 
+Code OperationCall::begin(AsyncClient& client, Bytes key, const KeyOperation& operation) {
+  client::AsyncCalls& calls = *client.calls_;
+  const client::Peers& peers = calls.peers();
+  if (peers.is_child()) return Code::kForked;
+  if (const Code code = check(key, operation); code != Code::kOk) return code;
+  if (peers.at({.key = key}) == nullptr) [[unlikely]]
+    return Code::kUnavailable;
+  return begin_at_shard(calls, key, operation, peers.shard().now_ns());
+}
+
+Code OperationCall::begin_at_shard(client::AsyncCalls& calls, Bytes key, const KeyOperation& operation,
+                                   uint64_t begun_ns) {
+  static_assert(sizeof(client::OperateCall) <= sizeof(call_room_) && alignof(client::OperateCall) <= 8);
+  REFRACT_DCHECK(call_ == nullptr);
+  call_ = new (call_room_) client::OperateCall(*this, calls, numbered_form(key, operation), begun_ns);
+  const Code code = call_->begin();
+  if (code != Code::kOk) std::destroy_at(std::exchange(call_, nullptr));
+  return code;
+}
+
+// What tells it lies in the room, and is gone then.
+void OperationCall::was_told(const NumberedOutcome& outcome) noexcept {
+  const Operated operated{.code = outcome.code,
+                          .answer_bytes = outcome.answer_bytes,
+                          .version = outcome.version,
+                          .bytes = outcome.bytes};
+  std::destroy_at(std::exchange(call_, nullptr));
+  over(operated);
+}
+
+bool OperationCall::give_up() noexcept {
+  if (!call_->give_up()) return false;
+  std::destroy_at(std::exchange(call_, nullptr));
+  return true;
+}
+
+void OperationCall::leave() noexcept {
+  call_->leave();
+  std::destroy_at(std::exchange(call_, nullptr));
+}
+
 bool Operating::await_suspend(std::coroutine_handle<> waiter) {
   waiter_ = waiter;
   const client::Peers& peers = calls_.peers();
@@ -120,30 +172,13 @@ bool Operating::await_suspend(std::coroutine_handle<> waiter) {
     return std::move(slow_).operator co_await().await_suspend(waiter);
   }
   if (begun_ns_ == 0) begun_ns_ = peers.shard().now_ns();
-  return begin();
-}
-
-bool Operating::begin() {
-  NumberedShard& shard = calls_.numbered(calls_.peers().number_of({.key = key_}));
-  static_assert(sizeof(client::OperateCall) <= sizeof(call_room_) && alignof(client::OperateCall) <= 8);
-  call_ = new (call_room_) client::OperateCall(*this, shard);
-  outcome_.code = call_->begin();
-  if (outcome_.code == Code::kOk) return true;
-  std::destroy_at(std::exchange(call_, nullptr));
-  return false;
+  outcome_.code = begin_at_shard(calls_, key_, operation_, begun_ns_);
+  return outcome_.code == Code::kOk;
 }
 
 void Operating::over(const Operated& outcome) noexcept {
   outcome_ = outcome;
-  std::destroy_at(std::exchange(call_, nullptr));
-  // The node may have other shards by now.
-  if (outcome_.code == Code::kWrongShard && !std::exchange(was_misplaced_, true) && begin()) return;
   waiter_.resume();
-}
-
-void Operating::leave() noexcept {
-  call_->leave();
-  std::destroy_at(std::exchange(call_, nullptr));
 }
 
 Operated Operating::await_resume() {

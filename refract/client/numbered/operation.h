@@ -16,9 +16,12 @@
 
 namespace refract {
 
+class AsyncClient;
+
 namespace client {
 class AsyncCalls;
 class OperateCall;
+struct NumberedOutcome;
 }  // namespace client
 
 struct KeyOperation {
@@ -46,8 +49,10 @@ struct KeyOperation {
 
 // What became of it. Beside the codes of a put and an erase: kInvalidArgument and kTooLarge of a function,
 // whose answer says which error; kUnsupported: the server is of another release, whose functions may differ,
-// and the client has to read, compute and commit instead. kDeadlineExceeded, kUnavailable: its time was over,
-// and it has not been executed and will not be. kIndeterminate: that is not known.
+// and the client has to read, compute and commit instead. Then those of its tag that were begun behind it are
+// kUnsupported, too, so that it may do so before them; likewise behind one that is kTooLarge for a message.
+// kDeadlineExceeded, kUnavailable: its time was over, and it has not been executed and will not be.
+// kIndeterminate: that is not known.
 struct Operated {
   static constexpr size_t kAnswerBytesMax = 32;
 
@@ -62,16 +67,55 @@ struct Operated {
   }
 };
 
-// `co_await` gives an Operated. Key and value live until then, or until it goes: then it is withdrawn, and
-// what became of it is not told.
-class [[nodiscard]] REFRACT_API Operating {
+// One operation whose end is told by a call of over(): for callers that have very many of them under way, and
+// no coroutine for each. It may begin again when it is over.
+//
+// Threads: that of its client, which outlives it, and does not go in the turn in which it was over.
+class REFRACT_API OperationCall {
  public:
-  Operating(const Operating&) = delete;
-  Operating& operator=(const Operating&) = delete;
-  ~Operating() {
+  OperationCall() = default;
+  OperationCall(const OperationCall&) = delete;
+  OperationCall& operator=(const OperationCall&) = delete;
+
+  // kOk: over() is called later, not inside; key and value live until then. Another code: it is not under
+  // way, and has not been executed. kUnavailable: the key's node was never reached, for which operate()
+  // waits. REQUIRES: it is not under way.
+  [[nodiscard]] Code begin(AsyncClient& client, Bytes key, const KeyOperation& operation);
+  [[nodiscard]] bool is_under_way() const noexcept { return call_ != nullptr; }
+  // Its caller does not want it any more, which is as if its time was over. True: it is not under way, has
+  // not been executed and will not be. False: over() tells what became of it, soon where there is a server.
+  // REQUIRES: it is under way.
+  [[nodiscard]] bool give_up() noexcept;
+
+ protected:
+  // One that is under way is withdrawn, and what became of it is not told.
+  ~OperationCall() {
     if (call_ != nullptr) [[unlikely]]
       leave();
   }
+  // May begin and give up others, and this one.
+  virtual void over(const Operated& outcome) noexcept = 0;
+
+ private:
+  friend class Operating;
+  friend class client::AsyncCalls;
+  friend class client::OperateCall;
+  [[nodiscard]] Code begin_at_shard(client::AsyncCalls& calls, Bytes key, const KeyOperation& operation,
+                                    uint64_t begun_ns);
+  void was_told(const client::NumberedOutcome& outcome) noexcept;
+  void leave() noexcept;
+
+  client::OperateCall* call_ = nullptr;  // As AsyncClient::Get's.
+  alignas(8) std::byte call_room_[256];
+};
+
+// `co_await` gives an Operated. Key and value live until then, or until it goes: then it is withdrawn, and
+// what became of it is not told.
+class [[nodiscard]] REFRACT_API Operating final : private OperationCall {
+ public:
+  Operating(const Operating&) = delete;
+  Operating& operator=(const Operating&) = delete;
+  ~Operating() = default;
 
   [[nodiscard]] bool await_ready() const noexcept { return false; }
   [[nodiscard]] bool await_suspend(std::coroutine_handle<> waiter);
@@ -80,23 +124,16 @@ class [[nodiscard]] REFRACT_API Operating {
  private:
   friend class AsyncClient;
   friend class client::AsyncCalls;
-  friend class client::OperateCall;
   Operating(client::AsyncCalls& calls, Bytes key, const KeyOperation& operation) noexcept
       : calls_(calls), key_(key), operation_(operation) {}
-  // False: it is over.
-  [[nodiscard]] bool begin();
-  void over(const Operated& outcome) noexcept;
-  void leave() noexcept;
+  void over(const Operated& outcome) noexcept override;
 
   client::AsyncCalls& calls_;
   Bytes key_;
   KeyOperation operation_;
   uint64_t begun_ns_ = 0;  // 0: not begun.
   std::coroutine_handle<> waiter_;
-  bool was_misplaced_ = false;
   Operated outcome_;
-  client::OperateCall* call_ = nullptr;  // As AsyncClient::Get's.
-  alignas(8) std::byte call_room_[256];
   runtime::Task<Operated> slow_;
 };
 
