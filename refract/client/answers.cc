@@ -66,6 +66,7 @@ NodeStat stat_of(const kv::wire::StatReply& reply) {
                 .entries = reply.entries,
                 .expiring_entries = reply.expiring_entries,
                 .expired = reply.expired,
+                .evicted = reply.evicted,
                 .buckets = reply.buckets,
                 .overflow_lines = reply.overflow_lines,
                 .splits = reply.splits,
@@ -89,6 +90,7 @@ void add_to(NodeStat& sum, const NodeStat& part) {
   sum.entries += part.entries;
   sum.expiring_entries += part.expiring_entries;
   sum.expired += part.expired;
+  sum.evicted += part.evicted;
   sum.buckets += part.buckets;
   sum.overflow_lines += part.overflow_lines;
   sum.splits += part.splits;

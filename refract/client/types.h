@@ -183,7 +183,8 @@ struct NodeStat {
   uint64_t connections = 0;
   uint64_t entries = 0;
   uint64_t expiring_entries = 0;
-  uint64_t expired = 0;
+  uint64_t expired = 0;  // Since the server's start: entries whose time had come,
+  uint64_t evicted = 0;  // and those that were removed so that others had room.
   uint64_t buckets = 0;
   uint64_t overflow_lines = 0;
   uint64_t splits = 0;

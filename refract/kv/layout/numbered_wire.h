@@ -26,6 +26,7 @@ enum class NumberedMethod : uint16_t {
   kSessionBegin = 0xd0,   // Nothing. SessionReply; kOverloaded: not now.
   kSessionResume = 0xd1,  // SessionRequest. SessionReply; kInvalidated: no such session, or another secret.
   kOperations = 0xd2,     // OperationsRequest. An OperationAnswer for each.
+  kClear = 0xd3,          // clear_wire.h
 };
 
 inline constexpr size_t kOperationsPerCall = kKeysPerCall;

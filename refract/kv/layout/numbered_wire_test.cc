@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "refract/kv/layout/clear_wire.h"
 #include "refract/kv/layout/operations_body.h"
 
 namespace refract::kv::wire {
@@ -109,6 +110,53 @@ TEST(NumberedWire, operations_lie_as_the_format_page_says) {
   body.may_wait();
   body.add(kPutOfApple, bytes_in("apple"), bytes_in("red"));
   EXPECT_EQ(digits(body.bytes()).substr(0, 16), "0100000001000000") << "nothing of the body before";
+}
+
+TEST(NumberedWire, a_step_of_a_clear_lies_as_the_format_page_says) {
+  EXPECT_EQ(digits(ClearRequest{.generation = 0xab, .stamp = 0x10009, .cursor = 0x400000000000}),
+            "ab00000000000000"
+            "0900010000000000"
+            "0000000000400000");
+  EXPECT_EQ(digits(ClearReply{.generation = 0xab,
+                              .stamp = 0x10009,
+                              .next = 0x800000000000,
+                              .erased = 131,
+                              .waits = 0,
+                              .reserved = 0}),
+            "ab00000000000000"
+            "0900010000000000"
+            "0000000000800000"
+            "8300000000000000"
+            "0000000000000000");
+}
+
+TEST(NumberedWire, only_whole_steps_of_a_clear_are_taken) {
+  const auto request = [](uint64_t generation, uint64_t stamp, uint64_t cursor) {
+    const ClearRequest one{.generation = generation, .stamp = stamp, .cursor = cursor};
+    return take_clear_request(std::as_bytes(std::span(&one, 1))).has_value();
+  };
+  EXPECT_TRUE(request(0, 0, 0));
+  EXPECT_TRUE(request(7, 9, 0));
+  EXPECT_TRUE(request(7, 9, UINT64_MAX));
+  EXPECT_FALSE(request(0, 0, 1));
+  EXPECT_FALSE(request(0, 9, 0));
+  EXPECT_FALSE(request(7, 0, 0));
+  const std::string longer(sizeof(ClearRequest) + 1, '\0');
+  EXPECT_FALSE(take_clear_request(bytes_in(longer)).has_value());
+  EXPECT_FALSE(take_clear_request(bytes_in("short")).has_value());
+  ClearReply reply{.generation = 7, .stamp = 9, .next = 0, .erased = 0, .waits = 0, .reserved = 0};
+  const auto is_sound = [&] { return take_clear_reply(std::as_bytes(std::span(&reply, 1))).has_value(); };
+  EXPECT_TRUE(is_sound() && reply.is_over());
+  reply.waits = 1;
+  EXPECT_TRUE(is_sound() && !reply.is_over());
+  reply.waits = 2;
+  EXPECT_FALSE(is_sound());
+  reply.waits = 0;
+  reply.reserved = 1;
+  EXPECT_FALSE(is_sound());
+  reply.reserved = 0;
+  reply.stamp = 0;
+  EXPECT_FALSE(is_sound());
 }
 
 TEST(NumberedWire, a_body_is_taken_apart_as_it_was_put_together) {

@@ -231,12 +231,12 @@ struct StatReply {
   uint64_t refused_sessions;
   uint64_t batches;  // Executed; below, those of which a condition did not hold.
   uint64_t batches_refused;
+  uint64_t evicted;  // Entries removed so that others had room.
 };
 inline constexpr size_t kStatBytesMin = 32 * 8;  // The first version ended with `ops`.
-static_assert(sizeof(StatReply) == 45 * 8 && offsetof(StatReply, upload_bytes) == kStatBytesMin);
+static_assert(sizeof(StatReply) == 46 * 8 && offsetof(StatReply, upload_bytes) == kStatBytesMin);
 
-// A struct from the front of `body`, which then holds the rest; nothing: it is too short. Copied once: the
-// sender may still write.
+// A struct from the front of `body`, which then holds the rest; nothing: it is too short. Copied once.
 template <typename T>
   requires(std::is_trivially_copyable_v<T> && std::has_unique_object_representations_v<T>)
 [[nodiscard]] std::optional<T> take(std::span<const std::byte>& body) noexcept {

@@ -183,7 +183,8 @@ void HostedKv::serve(std::vector<HostedMethods>& methods) {
                                                                        .shard = parts_.shard,
                                                                        .shard_index = parts_.shard_index,
                                                                        .routing = routing_,
-                                                                       .digest = digest_of});
+                                                                       .digest = digest_of,
+                                                                       .generation = generation()});
   methods.push_back({kv::wire::kNumberedMethodsBegin, numbered_.get()});
   methods.push_back({prism::kMethodsBegin, &chains_->service(), /*is_sampled=*/false});
 }

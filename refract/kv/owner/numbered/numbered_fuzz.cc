@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "refract/base/check.h"
+#include "refract/kv/layout/clear_wire.h"
 #include "refract/kv/testing/test_numbered.h"
 
 namespace {
@@ -38,10 +39,12 @@ std::unique_ptr<test::Served> make(World world) {
   return served;
 }
 
-// What an input cannot guess stands for itself: the session's name, and the handle of the latest upload.
+// What an input cannot guess stands for itself: the session's name, the handle of the latest upload, and the
+// moment of the latest clear.
 struct Known {
   wire::SessionRequest session{};
   uint64_t upload = 0;
+  uint64_t clear = 0;
 };
 
 void put_known(uint16_t method, std::span<std::byte> body, const Known& known) {
@@ -54,6 +57,12 @@ void put_known(uint16_t method, std::span<std::byte> body, const Known& known) {
   const bool names_upload = method == static_cast<uint16_t>(wire::Method::kPutPiece);
   if (names_upload && body.size() >= sizeof(known.upload)) {
     std::memcpy(body.data(), &known.upload, sizeof(known.upload));
+  }
+  if (method == static_cast<uint16_t>(wire::NumberedMethod::kClear)) {
+    const auto step = wire::take_clear_request(body);
+    if (step && step->stamp == 1) {
+      std::memcpy(body.data() + offsetof(wire::ClearRequest, stamp), &known.clear, sizeof(known.clear));
+    }
   }
   if (method != static_cast<uint16_t>(wire::NumberedMethod::kOperations)) return;
   std::span<const std::byte> left = body;
@@ -72,6 +81,11 @@ void put_known(uint16_t method, std::span<std::byte> body, const Known& known) {
 void learn(uint16_t method, const test::NumberedPeer& peer, const std::string& reply, Known& known) {
   if (method == static_cast<uint16_t>(wire::Method::kPutBegin) && reply.size() == sizeof(known.upload)) {
     known.upload = test::reply_as<uint64_t>(reply);
+  }
+  if (method == static_cast<uint16_t>(wire::NumberedMethod::kClear)) {
+    const auto step = wire::take_clear_reply(test::bytes_of(reply));
+    REFRACT_CHECK(step.has_value());
+    known.clear = step->stamp;
   }
   const bool has_session = method == static_cast<uint16_t>(wire::NumberedMethod::kSessionBegin) ||
                            method == static_cast<uint16_t>(wire::NumberedMethod::kSessionResume);

@@ -75,6 +75,7 @@ size_t NumberedService::barred() const noexcept {
 
 void NumberedService::handle(std::span<const rpc::IncomingCall> calls) noexcept {
   executed_ = 0;
+  has_cleared_ = false;
   for (const rpc::IncomingCall& call : calls) {
     // A client that has asked for much gets the first part while the rest is worked on.
     if (executed_ >= wire::kKeysPerTurn && server_ != nullptr) {
@@ -99,6 +100,8 @@ void NumberedService::execute(const rpc::IncomingCall& call, Connection& connect
       return resume(call.from, connection, call.payload);
     case wire::NumberedMethod::kOperations:
       return operations(call.from, connection, call.payload);
+    case wire::NumberedMethod::kClear:
+      return clear(call.from, connection, call.payload);
   }
   answer(call.from, Code::kUnsupported);
 }

@@ -53,6 +53,7 @@ class NumberedService final : public rpc::Service, private writes::WaitingBeside
     KeyRouting routing{};
     // Of a secret what the space may have, which every client can read: the secret does not follow from it.
     SecretDigest (*digest)(const wire::SessionSecret& secret) noexcept = nullptr;
+    uint64_t generation = 1;  // Of the memory: another one has another. Not 0.
   };
   // REQUIRES: the table is recovered.
   explicit NumberedService(const Parts& parts);
@@ -76,6 +77,8 @@ class NumberedService final : public rpc::Service, private writes::WaitingBeside
     uint64_t withdrawn = 0;     // and those that were not executed, and are not any more.
     uint64_t acknowledged = 0;  // Records.
     uint64_t closed = 0;        // Connections, for too many operations in bars.
+    uint64_t clears = 0;        // Begun,
+    uint64_t cleared = 0;       // and entries that went by them.
   };
   [[nodiscard]] const Counts& counts() const noexcept { return counts_; }
   [[nodiscard]] const SessionRecords& records() const noexcept { return parts_.table.sessions(); }
@@ -153,6 +156,9 @@ class NumberedService final : public rpc::Service, private writes::WaitingBeside
   void give_one(const rpc::Responder& to, const wire::Operation& operation,
                 const NumberedOutcome& outcome) noexcept;
 
+  // clear_service.cc.
+  void clear(const rpc::Responder& to, const Connection& connection, std::span<const std::byte> body);
+
   // What waits: numbered_waiting.cc.
   [[nodiscard]] bool wait(const rpc::Responder& from, NumberedSession* session, const Asked& asked,
                           const NumberedOutcome& refused);
@@ -171,8 +177,9 @@ class NumberedService final : public rpc::Service, private writes::WaitingBeside
   std::vector<std::byte> room_;  // Of a call: keys, and what is looked at twice.
   std::deque<Waiting> waiting_;
   uint64_t waiting_bytes_ = 0;
-  size_t executed_ = 0;      // In this batch, since something was sent.
-  uint64_t ended_seen_ = 0;  // Parts of transactions over several shards.
+  size_t executed_ = 0;       // In this batch, since something was sent.
+  bool has_cleared_ = false;  // Likewise, one step.
+  uint64_t ended_seen_ = 0;   // Parts of transactions over several shards.
   runtime::Task<> dropper_;
   Counts counts_;
 };

@@ -39,7 +39,8 @@ wire::StatReply TableService::stat() const noexcept {
                         .closed_overrun = 0,
                         .refused_sessions = 0,
                         .batches = batches_,
-                        .batches_refused = batches_refused_};
+                        .batches_refused = batches_refused_,
+                        .evicted = table.evicted};
   for (const auto& [id, open] : sessions_) {
     reply.uploads += open->state.uploads();
     reply.views += open->state.views();

@@ -35,11 +35,9 @@ class Table : public TableNames {
   // `writer`, `heap` and `clock` outlive the table, whose space is formatted. recover() comes first.
   Table(Writer& writer, Heap& heap, const Clock& clock);
   ~Table();
-
   // Finishes what a crash interrupted and tells the heap what is in use. kCorrupt: the bytes contradict
   // themselves; nothing was changed but what a split had left. `last`: the log's last change, whose slot a
-  // crash may have kept from being stored; then it is made now; a group decides what is pending. kNoSpace:
-  // for that.
+  // crash may have kept from being stored; then it is made now; a group decides what is pending. kNoSpace.
   [[nodiscard]] Result<> recover(const ChangeLog::Change* last = nullptr);
   // Its steps, for a heap that others allocate from too: all mark what they have between the heap's
   // begin_recovery() and end_recovery(), then what is pinned; they finish behind it.
@@ -88,6 +86,7 @@ class Table : public TableNames {
   [[nodiscard]] Parts* parts() const noexcept { return parts_; }
   // Of clients that number their writes (docs/design/077): what became of each, and what executes one.
   class NumberedTurn;
+  class Clear;  // Of all that is older than a moment.
   [[nodiscard]] SessionRecords& sessions() noexcept { return *sessions_; }
   // Whether a write of the key has to wait for one of them.
   [[nodiscard]] bool is_held(uint64_t hash) noexcept { return holding_ != nullptr && holds(hash); }
@@ -235,7 +234,8 @@ class Table : public TableNames {
   std::vector<Offset> forwarded_;   // Old places in overflow lines.
   std::unique_ptr<Crowds> crowds_;  // Null: no bucket was crowded yet.
   ChangeLog* log_ = nullptr;
-  uint64_t logged_stamp_ = 0;  // The youngest in the log that this table has told it.
+  uint64_t logged_stamp_ = 0;   // The youngest in the log that this table has told it.
+  uint64_t cleared_stamp_ = 0;  // Of the last Clear that this process has begun.
   HeldBack held_back_;
   std::unique_ptr<SessionRecords> sessions_;
   Parts* parts_ = nullptr;

@@ -32,6 +32,8 @@ void Table::tell_log(Offset buffer, uint64_t stamp) {
 
 Code Table::before_install(Offset buffer, uint64_t stamp) {
   if (holding_ != nullptr && is_kept(key_in(buffer).value_or(HashedKey{}).hash)) return Code::kOverloaded;
+  // Else a repeated step of a clear could erase what was written behind its end.
+  if (stamp < cleared_stamp_) return Code::kAccessDenied;
   if (log_ == nullptr) return Code::kOk;
   // A chain takes its stamp when it allocates. One that allocates twice could install the younger buffer
   // first, and the log's records would no longer stand in the order of their stamps.
