@@ -59,14 +59,19 @@ std::vector<HomeWords::Given> HomeWords::give(uint64_t session, size_t wanted, u
 void HomeWords::bring_back(uint64_t session, std::span<const DecisionPlace> places) {
   const auto found = sessions_.find(session);
   if (found == sessions_.end()) return;
-  for (const size_t word : std::exchange(to_clear_, {})) clear_if_over(word);
+  // Some of those that were not over when they were brought back, the oldest first.
+  for (size_t left = std::min(to_clear_.size(), kClearedAtOnce); left > 0; --left) {
+    const size_t word = to_clear_.front();
+    to_clear_.pop_front();
+    clear_if_over(word);
+  }
   for (const DecisionPlace place : places) {
     if (!decisions_.is_sound(place) || place.shard() != shard_) continue;
     const size_t word = word_of(place);
     if (words_[word].session != session) continue;
     words_[word] = {};
     std::erase(found->second, static_cast<uint32_t>(word));
-    if (word >= kFarBegin) clear_if_over(word);
+    clear_if_over(word);
   }
 }
 
@@ -74,8 +79,8 @@ void HomeWords::clear_if_over(size_t word) {
   const DecisionPlace place = decisions_.place_of(shard_, word);
   const Decision decision = decisions_.look(place);
   const bool is_given = words_[word].session != 0 || words_[word].kept_until_ns != 0;
-  if (is_given || far_words_.contains(word) || decision.is_unconfirmed() || !decision.is_committed()) return;
-  if (decisions_.parts(place) != 0) return to_clear_.push_back(word);
+  if (is_given || far_words_.contains(word) || !decision.is_committed()) return;
+  if (decision.is_unconfirmed() || decisions_.parts(place) != 0) return to_clear_.push_back(word);
   // Of the next range: a late question about this number is told that the word has gone on, and not "never".
   decisions_.renew(place, ((decision.number() >> kNumbersShift) + 1) << kNumbersShift);
 }

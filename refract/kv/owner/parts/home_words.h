@@ -7,6 +7,7 @@
 
 #include <array>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <set>
 #include <span>
@@ -94,9 +95,11 @@ class HomeWords {
   std::map<std::pair<uint64_t, uint64_t>, std::vector<wire::FarPlace>> far_;
   std::set<size_t> far_words_;                   // Of those the words of this memory.
   std::map<wire::FarPlace, size_t> far_counts_;  // In how many of these it is.
-  // Far words that are over, and that local parts have counted on. A word that is over says so, so that after
-  // a restart only those are asked about that one may count on.
-  std::vector<size_t> to_clear_;
+  // Words that were brought back while local parts still counted on them, or before the log confirmed them. A
+  // word that is over says so: after a restart those that do not are kept for a while, and of far ones others
+  // are asked.
+  std::deque<size_t> to_clear_;
+  static constexpr size_t kClearedAtOnce = 2 * wire::kWordsPerCall;
   std::array<size_t, 2> next_ = {0, kFarBegin};  // Of each kind.
 };
 

@@ -272,6 +272,32 @@ TEST(Parts, a_word_that_has_committed_stays_until_all_have_looked) {
   EXPECT_GT(last[0].first, name.number);
 }
 
+// A server is killed when all its words have decided at some time, and all but the last ones were brought back.
+TEST(Parts, leave_words_that_a_later_process_may_give_at_once) {
+  TwoShards node;
+  std::vector<DecisionPlace> ended;
+  for (uint64_t i = 0; i < kDecisionWords; ++i) {
+    const TransactionName name = node.begin();
+    Asked there(node.other);
+    Asked here(node.home);
+    ASSERT_EQ(node.prepare(there.put("a", "1"), name), Code::kOk);
+    ASSERT_EQ(node.decide(here.put("h", "1"), name), Code::kOk);
+    // The part is settled behind the answer, and here behind the word's return, too.
+    node.words->bring_back(7, std::span(&name.place, 1));
+    ASSERT_EQ(node.parts->settle(name), Code::kOk);
+  }
+  const TransactionName last = node.begin();
+  Asked here(node.home);
+  ASSERT_EQ(node.decide(here.put("h", "2"), last), Code::kOk);
+  HomeWords next(*node.decisions, 0, 0);
+  for (uint64_t session = 1; session < 100; ++session) {
+    const std::vector<HomeWords::Given> given = next.give(session, HomeWords::kPerSession, 0);
+    ASSERT_EQ(given.size(), HomeWords::kPerSession);
+    // What was not brought back may still be asked about.
+    for (const HomeWords::Given& one : given) EXPECT_NE(one.place.bits, last.place.bits);
+  }
+}
+
 TEST(Parts, of_a_session_end_with_it_and_overdue_ones_by_time) {
   TwoShards node;
   Asked first(node.other);
