@@ -140,6 +140,57 @@ class OfDebian(unittest.TestCase):
                 self.assertEqual(said(door.path, parser), wanted)
                 self.assertEqual(said(shards.path, parser), wanted)
 
+    def test_redis_py_runs_transactions_in_both(self):
+        def said(path, parser):
+            client, other = self.client(path, parser), self.client(path, parser)
+            client.mset({"from": 10, "to": 0, "text": "t"})
+            replies = [
+                client.pipeline().set("key", 1).incr("key").get("key").delete("key").get("key").execute()
+            ]
+            replies.append(client.pipeline().incr("text").get("text").execute(raise_on_error=False)[1])
+
+            def move(pipe):
+                value = int(pipe.get("from"))
+                pipe.multi()
+                pipe.set("from", value - 1)
+                pipe.incr("to")
+
+            replies.append(client.transaction(move, "from", "to"))
+            with client.pipeline() as pipe:
+                pipe.watch("from")
+                other.incr("from")
+                pipe.multi()
+                pipe.incr("to")
+                try:
+                    replies.append(pipe.execute())
+                except redis.WatchError:
+                    replies.append("watched")
+            with client.pipeline() as pipe:
+                pipe.execute_command("nonsense")
+                try:
+                    replies.append(pipe.execute())
+                except redis.ResponseError as error:
+                    replies.append(str(error))
+            replies.append(client.mget("from", "to"))
+            # Clients that count, each as often as it takes.
+            threads = [
+                threading.Thread(
+                    target=lambda: [self.client(path, parser).transaction(move, "from") for _ in range(20)]
+                )
+                for _ in range(3)
+            ]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join(PATIENCE_S)
+            return [*replies, client.mget("from", "to")]
+
+        with Redis() as server, Door("--server-shards", "3", "--doors-threads", "2") as door:
+            for parser in PARSERS:
+                wanted = said(server.path, parser)
+                self.assertEqual(wanted[-1], [b"-50", b"61"])
+                self.assertEqual(said(door.path, parser), wanted)
+
     def test_redis_py_reads_what_tools_ask_for(self):
         with Door("--doors-threads", "2") as door:
             client = self.client(door.path, PARSERS[-1])

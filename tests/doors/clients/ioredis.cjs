@@ -24,6 +24,12 @@ async function main(path) {
   const found = new Set();
   for await (const keys of client.scanStream({ match: "many:*", count: 50 })) for (const key of keys) found.add(key);
   await say("scan", Promise.resolve(found.size));
+  await say("multi", client.multi().set("m", 1).incr("m").get("m").exec());
+  await client.watch("m");
+  await say("watched", client.multi().incr("m").exec());
+  await client.watch("m");
+  await client.set("m", 1);
+  await say("changed", client.multi().incr("m").exec());
   await say("wrong", client.call("SET", "key"));
   await say("del", client.del("a", "b", "nothing"));
   await say("quit", client.quit());

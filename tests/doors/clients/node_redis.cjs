@@ -36,6 +36,10 @@ async function main(path, RESP) {
   for await (const keys of client.scanIterator({ MATCH: "many:*", COUNT: 50 })) for (const key of [keys].flat()) found.add(key);
   await say("scan", Promise.resolve(found.size));
   await say("dbsize", client.dbSize());
+  await say("multi", client.multi().set("m", "1").incr("m").get("m").exec());
+  await client.watch("m");
+  await client.set("m", "1");
+  await say("watched", client.multi().incr("m").exec().catch((error) => error.name));
   await say("wrong", client.sendCommand(["SET", "key"]));
   await say("unknown", client.sendCommand(["NONSENSE", "key"]));
   await say("del", client.del(["a", "b", "c", "nothing"]));
