@@ -62,7 +62,8 @@ ROOMS = {
     },
     "doors": {
         # What it tells people is counted and kept where commands run, and is commands itself.
-        "redis": ["admin"],
+        "redis": ["admin", "writes"],
+        "writes": ["redis"],
         "admin": ["redis"],
         "net": ["redis", "admin"],
         "process": ["redis", "net"],

@@ -1,49 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Changes that depend on what a key has, by many clients at once, beside kills, and of long values.
+"""Changes that depend on what a key has, by many clients at once, and of long values.
 
     /usr/bin/python3 -B tests/doors/changes_test.py build/bin/refractd build/bin/refract
 """
 
 import os
-import signal
 import sys
-import tempfile
 import threading
 import time
 import unittest
 
-from door import PATIENCE_S, Door, request
+from door import PATIENCE_S, Door, at_once, number, request
 from node import Programs
 
 MIB = 1 << 20
 ROUNDS = int(os.environ.get("REFRACT_DOOR_ROUNDS", 400))
-
-
-def number(reply):
-    assert reply[:1] == b":", reply
-    return int(reply[1:])
-
-
-def at_once(count, work):
-    """`work` of 0 to count - 1, each in a thread; what they return."""
-    results, wrong = [None] * count, []
-
-    def run(i):
-        try:
-            results[i] = work(i)
-        except BaseException as error:  # Raised again by the thread that waits.
-            wrong.append(error)
-
-    threads = [threading.Thread(target=run, args=(i,)) for i in range(count)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(PATIENCE_S)
-        if thread.is_alive():
-            wrong.append(TimeoutError("a client has not ended"))
-    if wrong:
-        raise wrong[0]
-    return results
 
 
 class Together(unittest.TestCase):
@@ -197,7 +168,7 @@ class Together(unittest.TestCase):
                 one.ask("INCR", "counter")
                 one.ask("APPEND", "text:2", "x")
             for key in ("counter", "text:2"):
-                self.assertLess(abs(number(one.ask("PEXPIRETIME", key)) - moment), 200)
+                self.assertEqual(number(one.ask("PEXPIRETIME", key)), moment)
 
     def test_many_ask_for_all_keys_and_each_is_told_all(self):
         names = [b"name:%d" % i for i in range(3000)]
@@ -213,51 +184,7 @@ class Together(unittest.TestCase):
         at_once(4, work)
 
 
-class Deaths(unittest.TestCase):
-    def test_changes_wait_for_the_next_server_and_are_told_once(self):
-        self.run_kills()
-
-    def test_the_same_with_a_log(self):
-        with tempfile.TemporaryDirectory(prefix="refract-changes-") as folder:
-            self.run_kills("--data-durability", "everysec", "--data-folder", folder + "/log")
-
-    def run_kills(self, *flags):
-        """Of a change of which it is not known whether it happened the connection ends; all others count."""
-        changes = [["INCR", "k0"], ["APPEND", "k1", "x"], ["INCRBYFLOAT", "k2", "1"], ["INCRBY", "k3", "1"]]
-        with Door(*flags, "--server-shards", "2") as door:
-            is_over = threading.Event()
-
-            def work(i):
-                acknowledged, doubts, one = 0, 0, door.connect()
-                while not is_over.is_set():
-                    try:
-                        reply = one.ask(*changes[i])
-                        self.assertIn(reply[:1], (b":", b"$"), reply)
-                        acknowledged += 1
-                    except ConnectionError:
-                        doubts += 1
-                        one.__exit__()
-                        one = door.connect()
-                one.__exit__()
-                return acknowledged, doubts
-
-            def kill(_):
-                for _ in range(4):
-                    time.sleep(0.15)
-                    os.kill(door.server(), signal.SIGKILL)
-                time.sleep(0.2)
-                is_over.set()
-
-            results = at_once(5, lambda i: work(i) if i < 4 else kill(i))
-            with door.connect() as one:
-                for i in range(4):
-                    acknowledged, doubts = results[i]
-                    self.assertGreater(acknowledged, 10)
-                    value = one.ask("GET", f"k{i}").split(b"\r\n")[1]
-                    done = len(value) if i == 1 else int(value)
-                    self.assertGreaterEqual(done, acknowledged, changes[i])
-                    self.assertLessEqual(done, acknowledged + doubts, changes[i])
-
+class Stops(unittest.TestCase):
     def test_ranges_are_read_while_the_server_is_stopped(self):
         with Door() as door, door.connect() as one, door.connect() as other:
             one.ask("SET", "k", "0123456789")

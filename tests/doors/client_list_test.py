@@ -112,7 +112,7 @@ class Clients(unittest.TestCase):
                 for number, victim in enumerate(victims):
                     victim.send(request("SET", f"k{number}", "after", "EX", "1000"))
                     # Behind it, and so not begun.
-                    victim.send(request("DEL", f"k{number}"))
+                    victim.send(request("GETDEL", f"k{number}"))
                 time.sleep(0.1)
                 one.send(request("CLIENT", "KILL", "TYPE", "normal"))
                 one.socket.settimeout(0.3)

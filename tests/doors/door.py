@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "cli"))
@@ -17,6 +18,33 @@ def request(*words):
     """As an array of bulk strings."""
     words = [word if isinstance(word, bytes) else str(word).encode() for word in words]
     return b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%s\r\n" % (len(word), word) for word in words)
+
+
+def number(reply):
+    assert reply[:1] == b":", reply
+    return int(reply[1:])
+
+
+def at_once(count, work):
+    """`work` of 0 to count - 1, each in a thread; what they return."""
+    results, wrong = [None] * count, []
+
+    def run(i):
+        try:
+            results[i] = work(i)
+        except BaseException as error:  # Raised again by the thread that waits.
+            wrong.append(error)
+
+    threads = [threading.Thread(target=run, args=(i,)) for i in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(PATIENCE_S)
+        if thread.is_alive():
+            wrong.append(TimeoutError("a client has not ended"))
+    if wrong:
+        raise wrong[0]
+    return results
 
 
 class Connection:

@@ -41,7 +41,6 @@ Task<> run_together(Store& store, Pending& command) {
 }
 
 Task<> mset_together(Store& store, Pending& command) {
-  if (command.words.size() <= 3) return mset(store, command);
   return run_or_fan_out(store, command, mset);
 }
 

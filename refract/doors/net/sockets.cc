@@ -194,6 +194,7 @@ void Sockets::note_rates() noexcept {
 }
 
 size_t Sockets::poll() noexcept {
+  redis::Session::look_at_told(store_);
   if (!ended_.empty()) bury();
   size_t done = store_.common.crew.poll(store_.place);
   done += look();
@@ -206,14 +207,12 @@ size_t Sockets::poll() noexcept {
     serve(*line);
   }
   serving_.clear();
-  redis::send_gathered(store_);
   if (done > 0 && store_.common.rates.is_due(shard_.now_ns())) note_rates();
   return done;
 }
 
 bool Sockets::prepare_sleep() noexcept {
-  return look() == 0 && ready_.empty() && !store_.common.crew.has_work(store_.place) &&
-         (store_.gathered.empty() || store_.is_send_due);
+  return store_.told.empty() && look() == 0 && ready_.empty() && !store_.common.crew.has_work(store_.place);
 }
 
 size_t Sockets::look() noexcept {

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -114,21 +113,30 @@ class Made {
 // On the version that was read.
 Task<Code> commit(Store& store, std::string_view key, const std::optional<Got>& got, const Wish& wish,
                   const Made& made) {
+  const bool is_made = wish.made_bytes > 0;
+  const Reservation* const built = is_made ? made.reservation() : wish.built_in;
+  KeyOperation operation{.if_absent = !got,
+                         .if_version = got ? got->version : 0,
+                         .expires_wall_ns = wish.expires_wall_ns,
+                         .value = is_made ? Bytes(made.bytes()) : wish.value};
   if (wish.effect == Effect::kErase) {
     if (!got) co_return Code::kOk;
-    const Result<uint64_t> erased = co_await store.client->erase(key, got->version);
-    co_return erased.code();
+    operation = {.kind = KeyOperation::Kind::kErase, .if_version = got->version};
   }
-  PutOptions options{.ttl_ns = ttl_until(store, wish.expires_wall_ns)};
-  if (got) options.if_version = got->version;
-  if (!got) options.if_absent = true;
+  if (built == nullptr) {
+    const Operated operated = co_await store.client->operate(key, operation);
+    const bool is_long = operated.code == Code::kTooLarge && wish.effect == Effect::kValue;
+    if (!is_long) co_return operated.code;
+  }
+  // What no message has room for.
+  const PutOptions options{.if_absent = operation.if_absent,
+                           .if_version = operation.if_version,
+                           .ttl_ns = ttl_until(store, wish.expires_wall_ns)};
   Result<uint64_t> version = fail(Code::kUnavailable);
-  const Reservation* const built = wish.made_bytes > 0 ? made.reservation() : wish.built_in;
   if (built != nullptr) {
     version = co_await store.client->put(key, *built, options);
   } else {
-    const Bytes value = wish.made_bytes > 0 ? Bytes(made.bytes()) : wish.value;
-    version = co_await store.client->put(key, value, options);
+    version = co_await store.client->put(key, operation.value, options);
   }
   co_return version.code();
 }
@@ -141,7 +149,7 @@ Task<std::optional<Code>> attempt(Store& store, std::string_view key, const Chan
   if (!got) co_return got.code();
   Before before;
   if (*got) {
-    before = {.is_there = true, .value = Bytes(old), .expires_wall_ns = in_whole_ms((*got)->expires_wall_ns)};
+    before = {.is_there = true, .value = Bytes(old), .expires_wall_ns = (*got)->expires_wall_ns};
   }
   const Wish wish = change.decide(before);
   if (wish.effect == Effect::kNone) co_return Code::kOk;
@@ -177,23 +185,6 @@ Task<Result<>> change_in_turn(Store& store, std::string_view key, const Change& 
   }
 }
 
-// By the owner. Nothing: it has refused, and why is not told.
-Task<Result<std::optional<Changed>>> add_by_owner(Store& store, std::string_view key,
-                                                  std::span<const std::byte> arguments) {
-  int64_t addend = 0;
-  if (arguments.size() != sizeof(addend)) co_return std::nullopt;
-  std::memcpy(&addend, arguments.data(), sizeof(addend));
-  Batch batch;
-  batch.add(key, addend);
-  const Result<> added = co_await store.client->commit(batch);
-  if (added.code() == Code::kInvalidArgument) co_return std::nullopt;
-  if (!added) co_return fail(added.error());
-  // It has happened, and its answer was lost: what it was is not known any more.
-  if (batch.version(0) == 0) co_return fail(Code::kIndeterminate);
-  const int64_t sum = batch.sum(0);
-  co_return Changed{.answer = std::string(reinterpret_cast<const char*>(&sum), sizeof(sum))};
-}
-
 }  // namespace
 
 Task<Result<>> change_by(Store& store, std::string_view key, const Change& change, std::string& old) {
@@ -204,13 +195,8 @@ Task<Result<>> change_by(Store& store, std::string_view key, const Change& chang
   co_return changed;
 }
 
-Task<Result<Changed>> change(Store& store, std::string_view key, Function function,
-                             std::span<const std::byte> arguments) {
-  if (function == Function::kAdd) {
-    Result<std::optional<Changed>> added = co_await add_by_owner(store, key, arguments);
-    if (!added) co_return fail(added.error());
-    if (*added) co_return std::move(**added);
-  }
+Task<Changed> change(Store& store, std::string_view key, Function function,
+                     std::span<const std::byte> arguments) {
   Plan plan;
   Changed changed;
   const Change row{.decide =
@@ -230,18 +216,8 @@ Task<Result<Changed>> change(Store& store, std::string_view key, Function functi
                        }};
   std::string old;
   const Result<> done = co_await change_by(store, key, row, old);
-  if (!done) co_return fail(done.error());
+  if (!done) co_return Changed{.code = done.code()};
   co_return std::move(changed);
-}
-
-int64_t Changed::number() const noexcept {
-  int64_t number = 0;
-  std::memcpy(&number, answer.data(), std::min(sizeof(number), answer.size()));
-  return number;
-}
-
-kv::functions::Refusal Changed::refusal() const noexcept {
-  return static_cast<kv::functions::Refusal>(answer.empty() ? 0 : answer.front());
 }
 
 }  // namespace refract::doors::redis

@@ -3,8 +3,6 @@
 // it has read, again and again until no other writer was in between, or its time is over (docs/design/077,
 // section 1: what a client does whose owner does not run the function for it).
 //
-// Of an addition the owner computes the sum, and nothing is read.
-//
 // Threads: that of the store's door.
 #pragma once
 
@@ -33,7 +31,8 @@ struct Store;
 // Redis counts milliseconds, and each of its moments is a whole one.
 [[nodiscard]] uint64_t in_whole_ms(uint64_t wall_ns) noexcept;
 
-// How long it is until then; a moment that is over is a nanosecond away. 0 of 0, which is never.
+// How long it is until then, of values that are brought in pieces, and in batches; a moment that is over is a
+// nanosecond away. 0 of 0, which is never.
 [[nodiscard]] uint64_t ttl_until(const Store& store, uint64_t expires_wall_ns) noexcept;
 
 // A part of the memory that a thread has for values which are being changed, old ones and new ones. Taken
@@ -59,21 +58,17 @@ class ChangingRoom {
   size_t bytes_ = 0;
 };
 
-// What a row said.
+// What became of a function, as of one that the owner runs: operation.h. The answer of an addition of floats
+// is the new text, whatever its length.
 struct Changed {
-  Code code = Code::kOk;  // kInvalidArgument: the answer is a Refusal. kTooLarge. Nothing has changed then.
+  Code code = Code::kOk;
   std::string answer = {};
-  // REQUIRES: an answer of 8 B; likewise the other.
-  [[nodiscard]] int64_t number() const noexcept;
-  [[nodiscard]] kv::functions::Refusal refusal() const noexcept;
 };
 
-// Runs the row on what the key has, and commits its effect. An error is one of the store's, as writes have
-// them: of kIndeterminate it is not known whether the key has changed. The answer of an addition of floats is
-// the new text, whatever its length. Key and arguments live until the end.
-[[nodiscard]] runtime::Task<Result<Changed>> change(Store& store, std::string_view key,
-                                                    kv::functions::Function function,
-                                                    std::span<const std::byte> arguments);
+// Runs it on what the key has, and commits its effect. Key and arguments live until the end.
+[[nodiscard]] runtime::Task<Changed> change(Store& store, std::string_view key,
+                                            kv::functions::Function function,
+                                            std::span<const std::byte> arguments);
 
 // What a command does with a key.
 struct Wish {
@@ -87,7 +82,6 @@ struct Wish {
 
 // How a command decides. Each is called once for each attempt, of which the last one counts.
 struct Change {
-  // `before` has its moment of expiry in whole milliseconds.
   std::function<Wish(const kv::functions::Before& before)> decide = {};
   // Writes the new value of a wish with `made_bytes`. Null: no wish has them.
   std::function<void(const kv::functions::Before& before, std::span<std::byte> value)> make = {};
@@ -95,7 +89,8 @@ struct Change {
   bool reads_value = true;
 };
 
-// The same of what is no row. `old` has the value before, if it was read; it is empty if there was none.
+// The same of what is no function. An error is one of the store's, as writes have them. `old` has the value
+// before, if it was read; it is empty if there was none.
 [[nodiscard]] runtime::Task<Result<>> change_by(Store& store, std::string_view key, const Change& change,
                                                 std::string& old);
 

@@ -20,14 +20,15 @@
 #include "refract/doors/admin/rates.h"
 #include "refract/doors/admin/slow_log.h"
 #include "refract/doors/redis/facts.h"
-#include "refract/doors/redis/key_turns.h"
 #include "refract/doors/redis/reply.h"
+#include "refract/doors/writes/key_turns.h"
 #include "refract/runtime/shard.h"
 #include "refract/runtime/task.h"
 
 namespace refract::doors::redis {
 
 class Session;
+struct KeyWrite;
 struct Pending;
 struct Row;
 struct BodyCall;
@@ -76,21 +77,13 @@ struct Store {
   std::vector<std::byte> value = std::vector<std::byte>(Replies::kLongBytes);  // Of the read that runs now.
   size_t reserved_bytes = 0;           // Of long words that are received, or under way.
   std::vector<OwnPending> spare = {};  // Of commands that are over: their memory is used again.
-  // Plain SETs of all connections that go together: a message for each would cost more than what it asks for.
-  std::vector<Pending*> gathered = {};
-  size_t batches = 0;                // Of them, under way.
-  uint64_t batch_begun_ns = 0;       // The last one.
-  bool is_send_due = false;          // By a timer.
-  KeyTurns turns = KeyTurns(shard);  // To change what was read.
+  std::vector<Session*> told = {};     // Those some of whose writes are over: Session::look_at_told().
+  KeyTurns turns = KeyTurns(shard);    // To change what was read.
   // What store time is ahead of the time since boot: learn_store_time().
   uint64_t time_offset_ns = system_clock().wall_ns() - system_clock().boot_ns();
   bool knows_time = false;    // By the node's word, and not by the wall clock.
   size_t changing_bytes = 0;  // Of values that are being changed.
 };
-
-// Sends what was gathered, at the end of each turn; while some is under way a moment later, or at its end.
-// What a connection has under way is not overtaken by more of it.
-void send_gathered(Store& store);
 
 // A command that runs now, on bytes that stay for so long.
 struct Call {
@@ -126,8 +119,8 @@ struct Row {
   int key_step;
   // A connection that has not proven itself may call it.
   bool is_open = false;
-  // Of three words, it puts the third under the second: it may go with others.
-  bool is_gathered = false;
+  // Of a kWrite: what it asks of the owner of the second word. Null: it is none.
+  const KeyWrite* write = nullptr;
   // Of these words, where it depends on them. Null: `kind`.
   Kind (*kind_of)(Words words) = nullptr;
   // Their names are "client|list". Null: there are none. A row that has some, and no handler, needs one.

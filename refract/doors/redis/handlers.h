@@ -38,9 +38,6 @@ inline constexpr uint64_t kDoorTimeout_ns = 30 * kSecond_ns;
 inline void count_read(Store& store, bool is_hit) noexcept {
   (is_hit ? store.counts.hits : store.counts.misses).fetch_add(1, std::memory_order_relaxed);
 }
-// Puts the word at this place under the second one, from where it lies.
-[[nodiscard]] runtime::Task<Result<uint64_t>> put_word(Store& store, Pending& command, size_t place,
-                                                       PutOptions options);
 
 // What a row of kv::functions has refused, in Redis's words.
 [[nodiscard]] std::string_view refusal_text(kv::functions::Refusal refusal) noexcept;
@@ -95,22 +92,14 @@ runtime::Task<> ttl(Store& store, Pending& command);
 
 // Of strings.
 runtime::Task<> set(Store& store, Pending& command);
-runtime::Task<> setnx(Store& store, Pending& command);
-runtime::Task<> setex(Store& store, Pending& command);
 runtime::Task<> getset(Store& store, Pending& command);
 runtime::Task<> getdel(Store& store, Pending& command);
 runtime::Task<> getex(Store& store, Pending& command);
 runtime::Task<> lcs(Store& store, Pending& command);
 bool getrange_at_once(Call& call);
 runtime::Task<> getrange(Store& store, Pending& command);
-runtime::Task<> append(Store& store, Pending& command);
-runtime::Task<> setrange(Store& store, Pending& command);
-runtime::Task<> incr(Store& store, Pending& command);
-runtime::Task<> incrbyfloat(Store& store, Pending& command);
 
 // Of times to live, and of keys as such.
-runtime::Task<> expire(Store& store, Pending& command);
-runtime::Task<> persist(Store& store, Pending& command);
 runtime::Task<> keys(Store& store, Pending& command);
 runtime::Task<> randomkey(Store& store, Pending& command);
 

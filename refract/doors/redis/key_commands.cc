@@ -13,6 +13,7 @@
 #include "refract/base/units.h"
 #include "refract/doors/redis/changing.h"
 #include "refract/doors/redis/handlers.h"
+#include "refract/doors/writes/key_write.h"
 
 namespace refract::doors::redis {
 
@@ -99,68 +100,6 @@ Task<> get(Store& store, Pending& command) {
   }
 }
 
-namespace {
-
-// While a batch is under way so long the next one does not wait for its end: one key may be slow for all.
-constexpr uint64_t kNextBatch_ns = kMillisecond_ns;
-constexpr size_t kBatchesMax = 64;
-
-// In the order in which they were gathered, those of one key too: they go to its owner in that order.
-Task<> put_batch(Store& store, std::vector<Pending*> commands) {
-  std::vector<PutItem> items(commands.size());
-  for (size_t i = 0; i < items.size(); ++i) {
-    items[i].key = commands[i]->words[1];
-    items[i].value = commands[i]->words[2];
-  }
-  if (items.size() == 1) {
-    items[0].result = co_await store.client->put(items[0].key, items[0].value);
-  } else {
-    co_await store.client->multi_put(items);
-  }
-  for (size_t i = 0; i < items.size(); ++i) {
-    if (items[i].result) {
-      commands[i]->reply().ok();
-    } else {
-      fail_with(*commands[i], items[i].result.code(), *store.client);
-    }
-  }
-  --store.batches;
-  Session::end_gathered(commands);
-  send_gathered(store);
-}
-
-Task<> send_later(Store& store) {
-  co_await store.shard.sleep_for(kNextBatch_ns);
-  store.is_send_due = false;
-  send_gathered(store);
-}
-
-}  // namespace
-
-void send_gathered(Store& store) {
-  if (store.gathered.empty()) return;
-  const uint64_t now_ns = store.shard.now_ns();
-  const bool may_begin =
-      store.batches == 0 || (store.batches < kBatchesMax && now_ns - store.batch_begun_ns >= kNextBatch_ns);
-  std::vector<Pending*> commands;
-  if (may_begin) {
-    std::vector<Pending*> later;
-    commands.reserve(store.gathered.size());
-    for (Pending* const command : store.gathered) {
-      (command->session->gathered_under_way() > 0 ? later : commands).push_back(command);
-    }
-    store.gathered = std::move(later);
-  }
-  if (!commands.empty()) {
-    for (Pending* const command : commands) ++command->session->gathered_under_way();
-    ++store.batches;
-    store.batch_begun_ns = now_ns;
-    store.shard.spawn(put_batch(store, std::move(commands)));
-  }
-  if (store.gathered.empty() || std::exchange(store.is_send_due, true)) return;
-  store.shard.spawn(send_later(store));
-}
-
 // Of a key that is there twice the last value stays, as in Redis.
 Task<> mset(Store& store, Pending& command) {
   const auto& words = command.words;
@@ -180,16 +119,25 @@ Task<> mset(Store& store, Pending& command) {
   command.reply().ok();
 }
 
-Task<> del(Store& store, Pending& command) {
+namespace {
+
+Task<> del_some(Store& store, Pending& command) {
   int64_t erased = 0;
-  for (size_t i = 1; i < command.words.size(); ++i) {
-    const Result<uint64_t> version = co_await store.client->erase(command.words[i]);
-    if (!version && version.code() != Code::kNotFound) {
-      co_return fail_with(command, version.code(), *store.client);
+  for (const std::string_view key : Words(command.words).subspan(1)) {
+    const Operated operated = co_await store.client->operate(key, {.kind = KeyOperation::Kind::kErase});
+    if (operated.code != Code::kOk && operated.code != Code::kNotFound) {
+      co_return fail_with(command, operated.code, *store.client);
     }
-    erased += version ? 1 : 0;
+    erased += operated.code == Code::kOk ? 1 : 0;
   }
   command.reply().number(erased);
+}
+
+}  // namespace
+
+Task<> del(Store& store, Pending& command) {
+  if (command.words.size() == 2) return write_by_itself(store, command);
+  return del_some(store, command);
 }
 
 bool exists_at_once(Call& call) {

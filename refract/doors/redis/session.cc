@@ -11,14 +11,14 @@
 #include "refract/base/units.h"
 #include "refract/doors/exec/multi.h"
 #include "refract/doors/redis/words.h"
+#include "refract/doors/writes/key_write.h"
 
 namespace refract::doors::redis {
 namespace {
 
 // What a connection keeps while it has nothing to say.
 constexpr size_t kKeptBytes = size_t{16} * 1024;
-// What a command that is over keeps for the next one, and how many a thread keeps.
-constexpr size_t kSpareBytes = 1024;
+// Commands that are over, whose memory is used again.
 constexpr size_t kSpareMax = 1024;
 
 // What a browser sends to any port that a page names: nothing of it is to run.
@@ -26,10 +26,9 @@ bool is_of_browser(std::string_view name) noexcept {
   return is(name, "post") || is(name, "host:");
 }
 
-// A plain SET of a short value.
-bool is_to_gather(const Pending& command) noexcept {
-  constexpr size_t kValueBytesMax = 2048;
-  return command.words.size() == 3 && command.row->is_gathered && command.words[2].size() <= kValueBytesMax;
+// What is behind it in its key waits for its end.
+bool holds_key(const Pending& command) noexcept {
+  return command.is_by_itself || command.row->write->may_come_back;
 }
 
 }  // namespace
@@ -237,6 +236,7 @@ void Session::line_up(const Row& row, const std::vector<std::string_view>& words
   last.take(words, std::move(long_words_));
   last.kind = row.kind_of == nullptr ? row.kind : row.kind_of(last.words);
   take_along(*this, last);
+  last.is_by_itself = last.kind == Kind::kWrite && goes_by_itself(last);
   pending_bytes_ += last.words_bytes;
   // What concerns the connection alone counts for all that follows.
   if (row.kind == Kind::kLocal) {
@@ -247,10 +247,6 @@ void Session::line_up(const Row& row, const std::vector<std::string_view>& words
     is_over(last);
   }
   go_on();
-}
-
-void DropPending::operator()(Pending* command) const noexcept {
-  delete command;
 }
 
 Pending& Session::add_pending() {
@@ -264,56 +260,6 @@ Pending& Session::add_pending() {
   return last;
 }
 
-void Pending::drop_words() {
-  words.clear();
-  bytes.clear();
-  long_words.clear();
-  transaction.reset();
-  if (bytes.capacity() > kSpareBytes) bytes.shrink_to_fit();
-  if (words.capacity() > kSpareBytes / sizeof(std::string_view)) words.shrink_to_fit();
-}
-
-void Pending::reset() {
-  drop_words();
-  row = nullptr;
-  words_bytes = 0;
-  if (answer.own_bytes() > kSpareBytes) answer = {};
-  begun_ns = 0;
-  has_begun = is_over = breaks = is_mute = false;
-}
-
-// Long words stay where they are, in their order among the others.
-void Pending::take(const std::vector<std::string_view>& taken, std::vector<LongWord> long_ones) {
-  long_words = std::move(long_ones);
-  auto next = long_words.begin();
-  const auto is_long = [&](std::string_view word) {
-    return next != long_words.end() && word.data() == next->text().data();
-  };
-  size_t short_bytes = 0;
-  words_bytes = sizeof(Pending) + taken.size() * sizeof(std::string_view);
-  for (const std::string_view word : taken) {
-    words_bytes += word.size();
-    if (is_long(word)) {
-      ++next;
-    } else {
-      short_bytes += word.size();
-    }
-  }
-  bytes.reserve(short_bytes);
-  words.reserve(taken.size());
-  next = long_words.begin();
-  for (const std::string_view word : taken) {
-    if (is_long(word)) {
-      words.push_back(word);
-      ++next;
-      continue;
-    }
-    const size_t begin = bytes.size();
-    bytes += word;
-    words.emplace_back(bytes.data() + begin, word.size());
-  }
-}
-
 // What needs the node waits until there is one.
 bool Session::has_node_for(const Row& row) const noexcept {
   if (store_.client != nullptr || row.kind == Kind::kLocal) return true;
@@ -323,47 +269,100 @@ bool Session::has_node_for(const Row& row) const noexcept {
 // In their order: none begins before those in front of it.
 bool Session::may_begin(const Pending& command) const {
   if (alls_ > 0 || reads_ > 0 || !has_node_for(*command.row)) return false;
-  const bool has_writes = gathered_ > 0 || !lone_keys_.empty();
+  const bool has_writes = operations_ > 0 || !held_keys_.empty();
   // What replies may be long waits for room.
   if (command.kind != Kind::kWrite) return !has_writes && output_.bytes() < kUnsentMax && !is_stalled_;
-  // Of one key the later one may not overtake the earlier, whichever way they take.
-  if (lone_keys_.contains(command.words[1])) return false;
-  return is_to_gather(command) || (gathered_ == 0 && lone_keys_.size() < kLoneWritesMax);
+  if (!held_keys_.empty() && held_keys_.contains(command.words[1])) return false;
+  return !command.is_by_itself || (operations_ == 0 && lone_writes_ < kLoneWritesMax);
 }
 
-// A task that ends at once comes here again: then the loop that runs already sees it.
+// What ends at once comes here again: then the loop that runs already sees it.
 void Session::go_on() {
   if (std::exchange(is_going_on_, true)) return;
-  while (first_waiting_ < pending_.size() && !has_left_) {
+  for (;;) {
+    give_replies();
+    if (!pending_.empty() && pending_.front()->came_back) begin_again(*pending_.front());
+    if (first_waiting_ == pending_.size() || has_left_) break;
     Pending& command = *pending_[first_waiting_];
     if (!command.has_begun) {
       if (!may_begin(command)) break;
-      begin(command);
+      if (!begin(command)) continue;
     }
     ++first_waiting_;
-    give_replies();
   }
   is_going_on_ = false;
   give_replies();
 }
 
-void Session::begin(Pending& command) {
-  command.has_begun = true;
+bool Session::begin(Pending& command) {
   if (command.row->at_once != nullptr) {
+    command.has_begun = true;
     Call call{.store = store_, .session = *this, .words = command.words, .reply = command.reply()};
-    if (run_at_once(*command.row, call)) return is_over(command);
+    if (run_at_once(*command.row, call)) {
+      is_over(command);
+      return true;
+    }
   }
   command.begun_ns = store_.shard.now_ns();
+  if (command.kind == Kind::kWrite && !command.is_by_itself) return begin_operation(command);
+  command.has_begun = true;
   ++begun_;
+  hold(command);
+  store_.shard.spawn(run(*this, command));
+  return true;
+}
+
+bool Session::begin_operation(Pending& command) {
+  if (!command.row->write->plan(store_, command)) {
+    command.has_begun = true;
+    is_over(command);
+    return true;
+  }
+  command.operation.tag = tag();
+  // Why it is not taken is found again, or there is another way.
+  command.is_by_itself = command.call.begin(store_, command) != Code::kOk;
+  if (command.is_by_itself) return false;
+  command.has_begun = true;
+  ++begun_;
+  hold(command);
+  return true;
+}
+
+// All before it are over, and those behind it wait.
+void Session::begin_again(Pending& command) {
+  command.came_back = false;
+  store_.shard.spawn(run(*this, command));
+}
+
+void Session::hold(const Pending& command) {
   reads_ += command.kind == Kind::kRead ? 1 : 0;
   alls_ += command.kind == Kind::kAll ? 1 : 0;
-  if (is_to_gather(command)) {
-    ++gathered_;
-    store_.gathered.push_back(&command);
-    return;
+  if (command.kind != Kind::kWrite) return;
+  lone_writes_ += command.is_by_itself ? 1 : 0;
+  if (holds_key(command)) {
+    held_keys_.insert(command.words[1]);
+  } else {
+    ++operations_;
   }
-  if (command.kind == Kind::kWrite) lone_keys_.insert(command.words[1]);
-  store_.shard.spawn(run(*this, command));
+}
+
+void Session::release(const Pending& command) {
+  reads_ -= command.kind == Kind::kRead ? 1 : 0;
+  alls_ -= command.kind == Kind::kAll ? 1 : 0;
+  if (command.kind != Kind::kWrite) return;
+  lone_writes_ -= command.is_by_itself ? 1 : 0;
+  if (holds_key(command)) {
+    held_keys_.erase(command.words[1]);
+  } else {
+    --operations_;
+  }
+}
+
+// Of one that was under way.
+void Session::end(Pending& command) {
+  --begun_;
+  release(command);
+  is_over(command);
 }
 
 // Of one that has begun. Its words are not needed any more.
@@ -378,39 +377,38 @@ void Session::is_over(Pending& command) {
 runtime::Task<> Session::run(Session& session, Pending& command) {
   co_await command.row->as_task(session.store_, command);
   session.store_.shard.refresh_now();
-  --session.begun_;
-  session.reads_ -= command.kind == Kind::kRead ? 1 : 0;
-  session.alls_ -= command.kind == Kind::kAll ? 1 : 0;
-  if (command.kind == Kind::kWrite) session.lone_keys_.erase(command.words[1]);
-  session.is_over(command);
+  session.end(command);
   session.go_on();
   session.tell();
 }
 
-void Session::tell() noexcept {
-  if (has_left_ || !output_.is_empty() || is_ending_) listener_.has_replies();
+// Many are told in a turn: replies are given when it is over.
+void Session::was_told(Pending& command, const Operated& outcome) noexcept {
+  if (store_.told.empty()) store_.shard.refresh_now();
+  if (!std::exchange(is_told_, true)) store_.told.push_back(this);
+  const bool is_left = outcome.code == Code::kUnsupported || outcome.code == Code::kTooLarge;
+  if (!is_left || has_left_) {
+    command.row->write->answer(store_, command, outcome.code, outcome.answer());
+    return end(command);
+  }
+  release(command);
+  command.kind = Kind::kAll;
+  command.came_back = true;
+  hold(command);
 }
 
-void Session::end_gathered(std::span<Pending* const> commands) {
-  if (!commands.empty()) commands.front()->session->store_.shard.refresh_now();
-  std::vector<Session*> sessions;
-  sessions.reserve(commands.size());
-  for (Pending* const command : commands) {
-    Session& session = *command->session;
-    --session.begun_;
-    --session.gathered_;
-    session.gathered_under_way_ = 0;
-    session.is_over(*command);
-    sessions.push_back(command->session);
-  }
-  // Each once, and no command is looked at any more: they go with their replies.
-  std::ranges::sort(sessions);
-  const auto [rest, end] = std::ranges::unique(sessions);
-  sessions.erase(rest, end);
-  for (Session* const session : sessions) {
+void Session::look_at_told(Store& store) {
+  if (store.told.empty()) return;
+  const std::vector<Session*> told = std::exchange(store.told, {});
+  for (Session* const session : told) {
+    session->is_told_ = false;
     session->go_on();
     session->tell();
   }
+}
+
+void Session::tell() noexcept {
+  if (has_left_ || !output_.is_empty() || is_ending_) listener_.has_replies();
 }
 
 void Session::give_replies() {
@@ -452,9 +450,14 @@ size_t Session::held_bytes() const noexcept {
   return bytes;
 }
 
+// What its owner has refused for now does not wait for a client that has gone; what was executed is told.
 void Session::leave() noexcept {
   has_left_ = true;
   is_ending_ = true;
+  for (const OwnPending& one : pending_) {
+    const bool is_out = one->came_back || (one->call.is_under_way() && one->call.give_up());
+    if (is_out) end(*one);
+  }
   std::erase_if(pending_, [](const auto& one) { return !one->has_begun || one->is_over; });
   first_waiting_ = pending_.size();
 }

@@ -17,6 +17,7 @@
 
 #include "refract/doors/redis/commands.h"
 #include "refract/doors/redis/long_word.h"
+#include "refract/doors/redis/pending.h"
 #include "refract/doors/redis/replies.h"
 #include "refract/doors/redis/reply.h"
 #include "refract/doors/redis/request_parser.h"
@@ -25,40 +26,6 @@
 namespace refract::doors::redis {
 
 struct Multi;
-struct Taken;
-
-// A command that is not over.
-struct Pending {
-  const Row* row = nullptr;
-  Kind kind = Kind::kLocal;
-  Session* session = nullptr;
-  Protocol protocol = Protocol::kResp2;
-  std::string bytes = {};  // Of all words that are not long.
-  std::vector<LongWord> long_words = {};
-  std::vector<std::string_view> words = {};  // In these.
-  size_t words_bytes = 0;                    // Memory of all of them, and of this.
-  std::shared_ptr<Taken> transaction = {};   // Of WATCH and EXEC: exec/multi.h.
-  Replies answer = {};
-  uint64_t begun_ns = 0;  // 0: it is not timed.
-  bool has_begun = false;
-  bool is_over = false;
-  bool breaks = false;   // What became of it is not known, so the connection ends instead of a reply.
-  bool is_mute = false;  // The client does not want its reply.
-
-  [[nodiscard]] Reply reply() noexcept { return {answer, protocol}; }
-  void take(const std::vector<std::string_view>& taken, std::vector<LongWord> long_ones);
-  // Its words are not needed any more.
-  void drop_words();
-  // As a new one, but for memory that it has.
-  void reset();
-  // The memory that a word lies in, if the node's server reads it there. Null: it does not.
-  [[nodiscard]] const Reservation* reserved(size_t place) const noexcept {
-    for (const LongWord& word : long_words) {
-      if (word.text().data() == words[place].data()) return word.reservation();
-    }
-    return nullptr;
-  }
-};
 
 class Session {
  public:
@@ -130,10 +97,12 @@ class Session {
   // called inside of take().
   void forget() noexcept;
 
-  // What was gathered of it is under way, so that more of it has to wait for that.
-  [[nodiscard]] size_t& gathered_under_way() noexcept { return gathered_under_way_; }
-  // These, which were gathered, are over.
-  static void end_gathered(std::span<Pending* const> commands);
+  // For all of the store's, once a turn: what waited for writes that were told begins, and replies are there.
+  static void look_at_told(Store& store);
+  // What became of one of its operations.
+  void was_told(Pending& command, const Operated& outcome) noexcept;
+  // Of its operations. No other connection of the thread has it.
+  [[nodiscard]] uint32_t tag() const noexcept { return static_cast<uint32_t>(1 + id_ % UINT32_MAX); }
 
   // For commands.
   void end() noexcept { is_ending_ = true; }
@@ -203,7 +172,13 @@ class Session {
   void tell() noexcept;
   [[nodiscard]] bool has_node_for(const Row& row) const noexcept;
   [[nodiscard]] bool may_begin(const Pending& command) const;
-  void begin(Pending& command);
+  // False: it has to go by itself, which may not be now.
+  [[nodiscard]] bool begin(Pending& command);
+  [[nodiscard]] bool begin_operation(Pending& command);
+  void begin_again(Pending& command);
+  void hold(const Pending& command);
+  void release(const Pending& command);
+  void end(Pending& command);
   void is_over(Pending& command);
   [[nodiscard]] Pending& add_pending();
   [[nodiscard]] static runtime::Task<> run(Session& session, Pending& command);
@@ -222,9 +197,10 @@ class Session {
   // Of these:
   size_t reads_ = 0;
   size_t alls_ = 0;
-  size_t gathered_ = 0;
-  std::unordered_set<std::string_view> lone_keys_;  // Of writes that go by themselves.
-  size_t gathered_under_way_ = 0;
+  size_t operations_ = 0;   // That hold nothing up but reads: the owner keeps their order.
+  size_t lone_writes_ = 0;  // That go by themselves.
+  std::unordered_set<std::string_view> held_keys_;  // Of these, and of operations that may come back.
+  bool is_told_ = false;                            // It is among the store's.
   Replies output_;
   bool is_stalled_ = false;
   Protocol protocol_ = Protocol::kResp2;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Commands of strings that change them, and of parts of them.
-#include <array>
+// Commands of strings that change them and tell what they were, and of parts of them.
 #include <cstring>
 #include <optional>
 #include <string>
@@ -12,27 +11,15 @@
 #include "refract/doors/redis/expiry.h"
 #include "refract/doors/redis/handlers.h"
 #include "refract/doors/redis/range.h"
+#include "refract/doors/writes/key_write.h"
 
 namespace refract::doors::redis {
 
 using kv::functions::Before;
 using kv::functions::Effect;
-using kv::functions::Function;
-using kv::functions::Refusal;
 using runtime::Task;
 
-Task<Result<uint64_t>> put_word(Store& store, Pending& command, size_t place, PutOptions options) {
-  const std::string_view key = command.words[1];
-  const Reservation* const built = command.reserved(place);
-  if (built != nullptr) co_return co_await store.client->put(key, *built, options);
-  co_return co_await store.client->put(key, command.words[place], options);
-}
-
 namespace {
-
-Wish wish_of_word(const Pending& command, size_t place) {
-  return {.effect = Effect::kValue, .value = command.words[place], .built_in = command.reserved(place)};
-}
 
 // The reply of a value that was, or was not.
 void answer_old(Pending& command, bool was_there, std::string_view old) {
@@ -44,80 +31,24 @@ void answer_old(Pending& command, bool was_there, std::string_view old) {
   }
 }
 
-Task<> set_on_what_is_there(Store& store, Pending& command, const StringOptions& options,
-                            uint64_t moment_ns) {
-  bool was_there = false;
-  bool is_refused = false;
-  const Change put{.decide =
-                       [&](const Before& before) {
-                         was_there = before.is_there;
-                         is_refused = was_there ? options.if_absent : options.if_present;
-                         if (is_refused) return Wish{};
-                         Wish wish = wish_of_word(command, 2);
-                         const bool keeps = options.expiry == Expiry::kKept;
-                         wish.expires_wall_ns = keeps ? before.expires_wall_ns : moment_ns;
-                         return wish;
-                       },
-                   .reads_value = options.wants_old};
-  std::string old;
-  const Result<> done = co_await change_by(store, command.words[1], put, old);
-  if (!done) co_return fail_with(command, done.code(), *store.client);
-  if (options.wants_old) co_return answer_old(command, was_there, old);
-  if (is_refused) co_return command.reply().null();
-  command.reply().ok();
-}
-
 }  // namespace
 
-Task<> set(Store& store, Pending& command) {
-  StringOptions options;
-  const Words words = command.words;
-  if (words.size() > 3) options = string_options_of(words.subspan(3), OptionsOf::kSet);
-  if (options.is_wrong) co_return command.reply().error(kSyntaxError);
-  uint64_t moment_ns = 0;
-  if (!options.time.empty() || (options.expiry != Expiry::kNone && options.expiry != Expiry::kKept)) {
-    const Moment moment = positive_moment_of(options.time, options.expiry, "set", store_now_ns(store));
-    if (!moment.wrong.empty()) co_return command.reply().error(moment.wrong);
-    moment_ns = moment.wall_ns;
-  }
-  if (options.if_present || options.wants_old || options.expiry == Expiry::kKept) {
-    co_await set_on_what_is_there(store, command, options, moment_ns);
-    co_return;
-  }
-  const PutOptions put{.if_absent = options.if_absent, .ttl_ns = ttl_until(store, moment_ns)};
-  const Result<uint64_t> version = co_await put_word(store, command, 2, put);
-  if (version) {
-    command.reply().ok();
-  } else if (options.if_absent && version.code() == Code::kExists) {
-    command.reply().null();
-  } else {
-    fail_with(command, version.code(), *store.client);
-  }
-}
-
-Task<> setnx(Store& store, Pending& command) {
-  const Result<uint64_t> version = co_await put_word(store, command, 2, {.if_absent = true});
-  if (!version && version.code() != Code::kExists) {
-    co_return fail_with(command, version.code(), *store.client);
-  }
-  command.reply().number(version ? 1 : 0);
-}
-
-// SETEX and PSETEX.
-Task<> setex(Store& store, Pending& command) {
-  const std::string_view name = command.row->name;
-  const Expiry expiry = name == "setex" ? Expiry::kSeconds : Expiry::kMilliseconds;
-  const Moment moment = positive_moment_of(command.words[2], expiry, name, store_now_ns(store));
-  if (!moment.wrong.empty()) co_return command.reply().error(moment.wrong);
-  const PutOptions put{.ttl_ns = ttl_until(store, moment.wall_ns)};
-  const Result<uint64_t> version = co_await put_word(store, command, 3, put);
-  if (!version) co_return fail_with(command, version.code(), *store.client);
-  command.reply().ok();
-}
-
+// Also SET with GET.
 Task<> getset(Store& store, Pending& command) {
-  const StringOptions options{.wants_old = true};
-  co_await set_on_what_is_there(store, command, options, 0);
+  if (!plan_set(store, command)) co_return;
+  const Replaced replaced = co_await replace(store, command, true);
+  const bool is_refused = (replaced.code == Code::kExists && command.operation.if_absent) ||
+                          (replaced.code == Code::kNotFound && command.operation.if_present);
+  if (replaced.code != Code::kOk && !is_refused) {
+    co_return fail_with(command, replaced.code, *store.client);
+  }
+  answer_old(command, replaced.was_there, replaced.old);
+}
+
+Task<> set(Store& store, Pending& command) {
+  const Words words = command.words;
+  const bool wants_old = words.size() > 3 && string_options_of(words.subspan(3), OptionsOf::kSet).wants_old;
+  return wants_old ? getset(store, command) : write_by_itself(store, command);
 }
 
 Task<> getdel(Store& store, Pending& command) {
@@ -223,98 +154,6 @@ Task<> getrange(Store& store, Pending& command) {
   const Result<View> view = co_await store.client->view(command.words[1]);
   if (!view && view.code() != Code::kNotFound) co_return fail_with(command, view.code(), *store.client);
   answer_range(store, *range, view ? &*view : nullptr, command.reply());
-}
-
-namespace {
-
-template <typename Number>
-void write(std::span<std::byte> room, Number number) noexcept {
-  std::memcpy(room.data(), &number, sizeof(number));
-}
-
-}  // namespace
-
-std::string_view refusal_text(Refusal refusal) noexcept {
-  switch (refusal) {
-    case Refusal::kOverflow:
-      return "ERR increment or decrement would overflow";
-    case Refusal::kNoFloat:
-      return kNoFloat;
-    case Refusal::kNotFinite:
-      return "ERR increment would produce NaN or Infinity";
-    case Refusal::kNoInteger:
-      break;
-  }
-  return kNoInteger;
-}
-
-namespace {
-
-// True: there is an answer.
-bool is_well(Store& store, Pending& command, const Result<Changed>& changed) {
-  if (!changed) {
-    fail_with(command, changed.code(), *store.client);
-  } else if (changed->code == Code::kTooLarge) {
-    command.reply().error(kLongString);
-  } else if (changed->code != Code::kOk) {
-    command.reply().error(refusal_text(changed->refusal()));
-  } else {
-    return true;
-  }
-  return false;
-}
-
-// The addend, signed; nothing: it was replied what is wrong.
-std::optional<int64_t> addend_of(Pending& command) {
-  const std::string_view name = command.row->name;
-  if (command.words.size() == 2) return name == "incr" ? 1 : -1;
-  const auto number = integer_of(command.words[2]);
-  if (!number) {
-    command.reply().error(kNoInteger);
-    return std::nullopt;
-  }
-  if (name == "incrby") return number;
-  if (*number == INT64_MIN) {
-    command.reply().error("ERR decrement would overflow");
-    return std::nullopt;
-  }
-  return -*number;
-}
-
-}  // namespace
-
-// INCR, DECR, INCRBY and DECRBY.
-Task<> incr(Store& store, Pending& command) {
-  const std::optional<int64_t> addend = addend_of(command);
-  if (!addend) co_return;
-  std::array<std::byte, sizeof(int64_t)> arguments;
-  write(arguments, *addend);
-  const Result<Changed> changed = co_await change(store, command.words[1], Function::kAdd, arguments);
-  if (is_well(store, command, changed)) command.reply().number(changed->number());
-}
-
-Task<> incrbyfloat(Store& store, Pending& command) {
-  const Bytes addend(command.words[2]);
-  const Result<Changed> changed = co_await change(store, command.words[1], Function::kAddFloat, addend);
-  if (is_well(store, command, changed)) command.reply().bulk(changed->answer);
-}
-
-Task<> append(Store& store, Pending& command) {
-  const Bytes bytes(command.words[2]);
-  const Result<Changed> changed = co_await change(store, command.words[1], Function::kAppend, bytes);
-  if (is_well(store, command, changed)) command.reply().number(changed->number());
-}
-
-Task<> setrange(Store& store, Pending& command) {
-  const auto offset = integer_of(command.words[2]);
-  if (!offset) co_return command.reply().error(kNoInteger);
-  if (*offset < 0) co_return command.reply().error("ERR offset is out of range");
-  const Bytes bytes(command.words[3]);
-  std::vector<std::byte> arguments(sizeof(uint64_t) + bytes.size());
-  write(arguments, static_cast<uint64_t>(*offset));
-  std::ranges::copy(bytes, arguments.begin() + sizeof(uint64_t));
-  const Result<Changed> changed = co_await change(store, command.words[1], Function::kSetRange, arguments);
-  if (is_well(store, command, changed)) command.reply().number(changed->number());
 }
 
 }  // namespace refract::doors::redis

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "refract/doors/redis/key_turns.h"
+#include "refract/doors/writes/key_turns.h"
 
 #include <gtest/gtest.h>
 
