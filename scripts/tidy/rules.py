@@ -62,9 +62,12 @@ ROOMS = {
     },
     "doors": {
         # What it tells people is counted and kept where commands run, and is commands itself.
-        "redis": ["admin", "writes"],
+        "redis": ["admin", "writes", "exec", "messages"],
         "writes": ["redis"],
-        "admin": ["redis"],
+        "exec": ["redis", "writes"],
+        "admin": ["redis", "exec", "messages"],
+        # Its commands are commands, and connections are what hears them.
+        "messages": ["redis", "admin"],
         "net": ["redis", "admin"],
         "process": ["redis", "net"],
     },

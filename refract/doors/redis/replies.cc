@@ -27,14 +27,26 @@ void Replies::append(View value) {
   values_.push_back({.at = text_.size(), .view = std::move(value)});
 }
 
+void Replies::append(const SharedText& text) {
+  if (values_.size() >= kSharedMax) {
+    text_ += text.text();
+    return;
+  }
+  value_bytes_ += text.text().size();
+  shared_bytes_ += text.text().size();
+  values_.push_back({.at = text_.size(), .shared = text});
+}
+
 void Replies::append(Replies& other) {
   if (values_.size() + other.values_.size() > kPinnedMax) other.copy_pinned();
   for (Value& value : other.values_) {
-    values_.push_back({.at = text_.size() + value.at, .view = std::move(value.view)});
+    value.at += text_.size();
+    values_.push_back(std::move(value));
   }
   value_bytes_ += std::exchange(other.value_bytes_, 0);
   pinned_ += std::exchange(other.pinned_, 0);
   pinned_bytes_ += std::exchange(other.pinned_bytes_, 0);
+  shared_bytes_ += std::exchange(other.shared_bytes_, 0);
   text_ += other.text_;
   other.text_.clear();
   other.values_.clear();
@@ -48,7 +60,7 @@ void Replies::copy_pinned() {
   size_t begin = value_sent_;
   for (const Value& value : values_) {
     text.append(text_, at, value.at - at);
-    text += value.view.text().substr(std::exchange(begin, 0));
+    text += value.text().substr(std::exchange(begin, 0));
     at = value.at;
   }
   text.append(text_, at);
@@ -68,7 +80,7 @@ size_t Replies::gather(std::span<iovec> pieces, size_t bytes_max) const noexcept
   };
   for (auto value = values_.begin(); value != values_.end() && count + 2 < pieces.size(); ++value) {
     add(text_.data() + at, value->at - at);
-    const std::string_view bytes = value->view.text().substr(std::exchange(begin, 0));
+    const std::string_view bytes = value->text().substr(std::exchange(begin, 0));
     add(bytes.data(), bytes.size());
     at = value->at;
   }
@@ -84,14 +96,16 @@ void Replies::sent(size_t bytes) {
     text_sent_ += of_text;
     bytes -= of_text;
     if (bytes == 0 || values_.empty()) break;
-    const View& first = values_.front().view;
-    const size_t of_value = std::min(bytes, first.bytes().size() - value_sent_);
+    const Value& first = values_.front();
+    const bool is_pinned = !first.view.is_copy();
+    const size_t of_value = std::min(bytes, first.text().size() - value_sent_);
     value_sent_ += of_value;
     value_bytes_ -= of_value;
-    pinned_bytes_ -= first.is_copy() ? 0 : of_value;
+    pinned_bytes_ -= is_pinned ? of_value : 0;
+    shared_bytes_ -= first.shared ? of_value : 0;
     bytes -= of_value;
-    if (value_sent_ < first.bytes().size()) break;
-    pinned_ -= first.is_copy() ? 0 : 1;
+    if (value_sent_ < first.text().size()) break;
+    pinned_ -= is_pinned ? 1 : 0;
     value_sent_ = 0;
     values_.erase(values_.begin());
   }

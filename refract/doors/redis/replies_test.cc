@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <span>
 #include <string>
 #include <utility>
@@ -62,6 +63,33 @@ TEST(Replies, leave_in_their_order_with_values_that_stay_where_they_are) {
       EXPECT_EQ(first.pinned(), 0u);
       EXPECT_TRUE(first.text().empty());
     }
+  }
+}
+
+// Claim: what is shared leaves in its place, is counted apart from what the connection has for itself, and is
+// let go of once it is sent; too many of them are copied.
+TEST(Replies, share_messages_with_others) {
+  std::atomic<size_t> tally = 0;
+  const std::string text(5000, 's');
+  for (const size_t step : {1UL, 4999UL, 1UL << 20}) {
+    Replies replies;
+    std::string wanted;
+    {
+      const SharedText shared(text, tally);
+      for (size_t i = 0; i < Replies::kSharedMax + 10; ++i) {
+        replies.text() += ">";
+        replies.append(shared);
+        wanted += ">" + text;
+      }
+    }
+    EXPECT_EQ(tally.load(), text.size());
+    EXPECT_EQ(replies.bytes(), wanted.size());
+    EXPECT_EQ(replies.shared_bytes(), Replies::kSharedMax * text.size());
+    EXPECT_EQ(replies.pinned(), 0u);
+    EXPECT_LT(replies.own_bytes(), 40 * text.size());
+    EXPECT_EQ(sent(replies, step), wanted);
+    EXPECT_EQ(replies.shared_bytes(), 0u);
+    EXPECT_EQ(tally.load(), 0u);
   }
 }
 
