@@ -172,6 +172,23 @@ SAME = [
     "WAIT -1 0",
     "WAIT 3 20",
     "TIME x",
+    "PUBSUB",
+    "PUBSUB CHANNELS a b",
+    "PUBSUB CHANNELS",
+    "PUBSUB NUMSUB",
+    "PUBSUB NUMSUB a b",
+    "PUBSUB NUMPAT",
+    "PUBSUB NUMPAT x",
+    "PUBSUB SHARDCHANNELS a b",
+    "PUBSUB SHARDNUMSUB a",
+    "PUBSUB nosuch",
+    "COMMAND GETKEYS ssubscribe a b",
+    "COMMAND GETKEYS spublish a b",
+    "COMMAND GETKEYS subscribe a",
+    "COMMAND GETKEYSANDFLAGS spublish a b",
+    "UNSUBSCRIBE",
+    "PUNSUBSCRIBE a",
+    "PUBLISH a",
     "INFO nosuch",
     "INFO modules",
     "INFO CLUSTER",
@@ -269,7 +286,16 @@ class BesideRedis(unittest.TestCase):
             return {line for line in indented if not line.startswith("*")}
 
         with Door() as door, Redis() as redis, door.connect() as one, redis.connect() as other:
-            for command in ("CLIENT", "COMMAND", "CONFIG", "LATENCY", "MEMORY", "OBJECT", "SLOWLOG"):
+            for command in (
+                "CLIENT",
+                "COMMAND",
+                "CONFIG",
+                "LATENCY",
+                "MEMORY",
+                "OBJECT",
+                "PUBSUB",
+                "SLOWLOG",
+            ):
                 ours, theirs = (value_of(each.ask(command, "HELP")) for each in (one, other))
                 # Of these there are not all subcommands here.
                 if command in ("CLIENT", "COMMAND", "MEMORY"):

@@ -13,7 +13,7 @@ def taken(reply, at=0):
         return int(line), at
     if kind == b"_":
         return None, at
-    if kind not in b"*%~":
+    if kind not in b"*%~>":
         return line.decode(), at
     values = []
     for _ in range((2 if kind == b"%" else 1) * max(int(line), 0)):

@@ -21,11 +21,16 @@ namespace {
 
 constexpr std::string_view kBusy = "ERR too much is under way in this thread of the door";
 
-// Of TYPE: those that there are in Redis. Here all are normal ones.
-std::optional<bool> is_normal(std::string_view type) noexcept {
-  if (is(type, "normal")) return true;
-  const bool is_known = is(type, "master") || is(type, "slave") || is(type, "replica") || is(type, "pubsub");
-  return is_known ? std::optional(false) : std::nullopt;
+// Of TYPE: those that there are in Redis. Here there are no others than these two. False: it is unknown.
+bool take_type(ClientFilter& filter, std::string_view type) {
+  const bool is_pubsub = is(type, "pubsub");
+  if (is_pubsub || is(type, "normal")) {
+    filter.is_none |= filter.is_subscribed.has_value() && *filter.is_subscribed != is_pubsub;
+    filter.is_subscribed = is_pubsub;
+    return true;
+  }
+  filter.is_none = true;
+  return is(type, "master") || is(type, "slave") || is(type, "replica");
 }
 std::string unknown_type(std::string_view type) {
   return fmt::format("ERR Unknown client type '{}'", type.substr(0, 128));
@@ -39,14 +44,16 @@ struct Listed {
 // All connections, by threads: each writes down its own.
 class Listing final : public Errand {
  public:
-  // `only`: those of these; empty: all.
-  Listing(size_t threads, std::vector<uint64_t> only) : only_(std::move(only)), by_thread_(threads) {}
+  // `only`: those of these; empty: all that the filter means.
+  Listing(size_t threads, std::vector<uint64_t> only, ClientFilter filter)
+      : only_(std::move(only)), filter_(std::move(filter)), by_thread_(threads) {}
 
   bool run(size_t place, Lines& lines) override {
     std::vector<Listed>& mine = by_thread_[place];
     lines.visit([&](Session& session) {
       const bool is_wanted = only_.empty() || std::ranges::find(only_, session.id()) != only_.end();
-      if (is_wanted) mine.push_back({session.id(), client_line(session, session.now_ns())});
+      if (is_wanted && filter_.means(session))
+        mine.push_back({session.id(), client_line(session, session.now_ns())});
     });
     return true;
   }
@@ -70,7 +77,8 @@ class Listing final : public Errand {
   }
 
  private:
-  std::vector<uint64_t> only_;
+  const std::vector<uint64_t> only_;
+  const ClientFilter filter_;
   std::vector<std::vector<Listed>> by_thread_;
 };
 
@@ -142,9 +150,7 @@ std::string take_option(KillOptions& options, std::string_view option, std::stri
     if (!id || *id < 1) return "ERR client-id should be greater than 0";
     options.filter.id = static_cast<uint64_t>(*id);
   } else if (is(option, "type")) {
-    const std::optional<bool> is_there = is_normal(word);
-    if (!is_there) return unknown_type(word);
-    options.filter.is_none |= !*is_there;
+    if (!take_type(options.filter, word)) return unknown_type(word);
   } else if (is(option, "addr")) {
     options.filter.peer = word;
   } else if (is(option, "laddr")) {
@@ -245,11 +251,9 @@ bool client_reply(Call& call) {
 Task<> client_list(Store& store, Pending& command) {
   const Words words = command.words;
   std::vector<uint64_t> only;
-  bool is_none = false;
+  ClientFilter filter;
   if (words.size() == 4 && is(words[2], "type")) {
-    const std::optional<bool> is_there = is_normal(words[3]);
-    if (!is_there) co_return command.reply().error(unknown_type(words[3]));
-    is_none = !*is_there;
+    if (!take_type(filter, words[3])) co_return command.reply().error(unknown_type(words[3]));
   } else if (words.size() > 3 && is(words[2], "id")) {
     if (words.size() > kNamesMax) co_return command.reply().error(kManyNames);
     only.reserve(words.size() - 3);
@@ -261,8 +265,8 @@ Task<> client_list(Store& store, Pending& command) {
   } else if (words.size() != 2) {
     co_return command.reply().error(kSyntaxError);
   }
-  if (is_none) co_return command.reply().text("");
-  Listing listing(store.common.crew.threads(), std::move(only));
+  if (filter.is_none) co_return command.reply().text("");
+  Listing listing(store.common.crew.threads(), std::move(only), std::move(filter));
   const bool is_done = co_await store.common.crew.run(store.place, store.shard, listing);
   if (!is_done) co_return command.reply().error(kBusy);
   command.reply().text(listing.text());

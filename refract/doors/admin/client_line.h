@@ -21,6 +21,7 @@ struct ClientFilter {
   std::optional<uint64_t> id;
   std::optional<std::string> peer;
   std::optional<std::string> local;
+  std::optional<bool> is_subscribed;
   bool is_none = false;  // Of a kind or user that no connection here has.
 
   [[nodiscard]] bool means(const Session& session) const noexcept;

@@ -37,7 +37,7 @@ const Row* row_with_keys(Call& call, Words words) {
   const Row* const row = row_called_by(words);
   if (row == nullptr) {
     call.reply.error("ERR Invalid command specified");
-  } else if (row->first_key == 0) {
+  } else if (!has_keys(*row)) {
     call.reply.error("ERR The command has no key arguments");
   } else if (!has_arity(*row, words.size())) {
     call.reply.error("ERR Invalid number of arguments specified for command");

@@ -204,11 +204,16 @@ std::vector<std::string_view> categories_of(const Row& row) {
     const bool is_said = std::ranges::find(said, category.substr(1)) != said.end();
     const bool is_so = (category == "@read" && has_flag(row, "readonly")) ||
                        (category == "@write" && has_flag(row, "write")) ||
+                       (category == "@pubsub" && has_flag(row, "pubsub")) ||
                        (category == "@admin" && is_admin) || (category == "@dangerous" && is_admin) ||
                        (category == "@fast" && is_fast) || (category == "@slow" && !is_fast);
     if (is_said || is_so) categories.push_back(category);
   }
   return categories;
+}
+
+bool has_keys(const Row& row) noexcept {
+  return row.first_key != 0 && text_or_none(row).key_flags != "not_key";
 }
 
 void tell_info(Reply& reply, const Row& row) {

@@ -19,6 +19,8 @@ void tell_docs(Reply& reply, const Row& row);
 
 // "@read" and the like, in Redis's order.
 [[nodiscard]] std::vector<std::string_view> categories_of(const Row& row);
+// Words that say where a command goes, and are no keys, do not count.
+[[nodiscard]] bool has_keys(const Row& row) noexcept;
 // The keys of these words. Empty: there are none where they should be. REQUIRES: the row has keys.
 [[nodiscard]] std::vector<std::string_view> keys_of(const Row& row, Words words);
 // What becomes of the key at this place among them.

@@ -32,7 +32,7 @@ constexpr Line kClientHelp[] = {
     "    * LADDR (<ip:port>|<unixsocket>:0)",
     "      The client came to this address of the door.",
     "    * TYPE (NORMAL|MASTER|REPLICA|PUBSUB)",
-    "      It is of this type. All are NORMAL here.",
+    "      It is of this type. Subscribed ones are PUBSUB, all others NORMAL.",
     "    * USER <username>",
     "      It is of this user. The only one is default.",
     "    * SKIPME (YES|NO)",
@@ -40,7 +40,7 @@ constexpr Line kClientHelp[] = {
     "LIST [options ...]",
     "    Tells a line of each connection, or of those that an option means:",
     "    * TYPE (NORMAL|MASTER|REPLICA|PUBSUB)",
-    "      They are of this type. All are NORMAL here.",
+    "      They are of this type. Subscribed ones are PUBSUB, all others NORMAL.",
     "REPLY (ON|OFF|SKIP)",
     "    Turns replies on or off; SKIP leaves out the next one.",
     "SETNAME <name>",
@@ -105,6 +105,18 @@ constexpr Line kObjectHelp[] = {
     "IDLETIME <key>", "    Answers by an error where <key> is there: a read leaves no time behind.",
     "REFCOUNT <key>", "    Answers 1 where <key> is there: no two keys share a value.",
 };
+constexpr Line kPubsubHelp[] = {
+    "CHANNELS [<pattern>]",
+    "    Lists the channels that have subscribers, or those that <pattern> means.",
+    "NUMPAT",
+    "    Counts the patterns that have subscribers.",
+    "NUMSUB [<channel> ...]",
+    "    Counts the subscribers of each <channel>, those by patterns not among them.",
+    "SHARDCHANNELS [<pattern>]",
+    "    Lists the shard channels that have subscribers, or those that <pattern> means.",
+    "SHARDNUMSUB [<shardchannel> ...]",
+    "    Counts the subscribers of each <shardchannel>.",
+};
 constexpr Line kSlowlogHelp[] = {
     "GET [<count>]",
     "    Tells the last <count> calls that took long, or 10; -1 stands for all.",
@@ -122,7 +134,7 @@ struct Help {
 };
 constexpr Help kHelps[] = {{"client", kClientHelp},   {"command", kCommandHelp}, {"config", kConfigHelp},
                            {"latency", kLatencyHelp}, {"memory", kMemoryHelp},   {"object", kObjectHelp},
-                           {"slowlog", kSlowlogHelp}};
+                           {"pubsub", kPubsubHelp},   {"slowlog", kSlowlogHelp}};
 
 }  // namespace
 

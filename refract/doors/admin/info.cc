@@ -103,9 +103,10 @@ std::string stats_section(Store& store, const NodeStat* stat) {
   // How many a node evicts that does evict, its server does not tell its clients.
   if (store.facts.eviction == "noeviction") text += "evicted_keys:0\r\n";
   text += fmt::format(
-      "evicted_clients:{}\r\nkeyspace_hits:{}\r\nkeyspace_misses:{}\r\npubsub_channels:0\r\n"
-      "pubsub_patterns:0\r\npubsubshard_channels:0\r\n",
-      counts.evicted, counts.hits, counts.misses);
+      "evicted_clients:{}\r\nkeyspace_hits:{}\r\nkeyspace_misses:{}\r\npubsub_channels:{}\r\n"
+      "pubsub_patterns:{}\r\npubsubshard_channels:{}\r\n",
+      counts.evicted, counts.hits, counts.misses, store.common.board.topics(TopicKind::kChannel),
+      store.common.board.topics(TopicKind::kPattern), store.common.board.topics(TopicKind::kShardChannel));
   return text;
 }
 

@@ -73,6 +73,10 @@ constexpr Setting kSettings[] = {
      .show = [](const Common& common) -> std::string {
        return common.facts.durability == "none" ? "no" : "yes";
      }},
+    {.name = "client-output-buffer-limit",
+     .show = [](const Common& common) { return common.output_limits.text(); },
+     .set = [](Common& common, std::string_view value,
+               bool is_trial) { return common.output_limits.set(value, is_trial); }},
     {.name = "cluster-enabled", .show = no, .is_fixed = true},
     {.name = "daemonize", .show = no, .is_fixed = true},
     {.name = "databases", .show = always<'1'>, .is_fixed = true},

@@ -58,11 +58,11 @@ TEST(Queue, is_bounded_in_bytes_and_in_commands_without_any) {
 }
 
 TEST(Queue, runs_beside_its_commit_what_has_no_part_in_the_store) {
-  for (const char* const name : {"ping", "echo", "time", "select", "auth", "info"}) {
+  for (const char* const name : {"ping", "echo", "time", "select", "auth", "info", "publish"}) {
     EXPECT_TRUE(runs_beside_body(*row_of(name))) << name;
   }
   for (const char* const name :
-       {"hello", "quit", "reset", "keys", "scan", "dbsize", "randomkey", "debug", "get"}) {
+       {"hello", "quit", "reset", "subscribe", "keys", "scan", "dbsize", "randomkey", "debug", "get"}) {
     EXPECT_FALSE(runs_beside_body(*row_of(name))) << name;
   }
   EXPECT_TRUE(runs_beside_body(*row_of_full_name("client|setname")));

@@ -185,7 +185,9 @@ bool runs_beside_body(const Row& row) noexcept {
   // These change how what follows is taken, which was taken already.
   constexpr std::string_view kNot[] = {"hello", "client|reply", "quit", "reset"};
   if (std::ranges::find(kNot, row.name) != std::end(kNot)) return false;
-  return (row.kind == Kind::kLocal && row.at_once != nullptr) || row.name == "info";
+  constexpr std::string_view kOthers[] = {"info", "publish", "spublish"};
+  return (row.kind == Kind::kLocal && row.at_once != nullptr) ||
+         std::ranges::find(kOthers, row.name) != std::end(kOthers);
 }
 
 }  // namespace refract::doors::redis

@@ -35,6 +35,8 @@ constexpr size_t kHeldBytesMaxOfAll = size_t{1} << 30;
 // How long values of a client that does not read stay in the node's memory, and how often that is looked at.
 constexpr uint64_t kPinned_ns = kSecond_ns;
 constexpr uint64_t kPinsLook_ns = 250 * kMillisecond_ns;
+// How often it is looked at how long messages have waited for those that read slowly.
+constexpr uint64_t kBacklogsLook_ns = kSecond_ns / 2;
 constexpr size_t kPiecesASend = 64;
 // Of one connection: so much stays in the caches until the peer on this host has it.
 constexpr size_t kSentBytesATurn = size_t{512} * 1024;
@@ -105,12 +107,14 @@ class Sockets::Line final : private redis::Session::Listener {
   uint64_t held_since_ns = 0;    // Of replies that wait for those behind them; 0: none do.
   uint64_t pinned_since_ns = 0;  // 0: it is not among those that are watched.
   size_t read_bytes = 0;         // By the client, since then.
-  size_t counted_bytes = 0;      // Of its session's, in those of all.
+  size_t counted_bytes = 0;      // Of its session's, in those of all,
+  size_t counted_shared = 0;     // and of those that others have, too.
   bool is_readable = true;
   bool has_hung_up = false;  // Behind what is still to be received.
   bool is_writable = true;
   bool is_ready = false;  // In the list.
   bool has_ended = false;
+  bool is_watched = false;                           // For how long messages wait for it.
   std::list<std::unique_ptr<Line>>::iterator place;  // Among all.
 
  private:
@@ -124,6 +128,7 @@ class Sockets::Line final : private redis::Session::Listener {
 Sockets::Sockets(runtime::Shard& shard, redis::Store& store) noexcept : shard_(shard), store_(store) {
   shard_.add(*this);
   store_.common.crew.sit(store_.place, shard_, *this);
+  store_.common.board.sit(store_.place, shard_);
 }
 
 Reported<std::unique_ptr<Sockets>> Sockets::create(runtime::Shard& shard, redis::Store& store,
@@ -140,6 +145,7 @@ Reported<std::unique_ptr<Sockets>> Sockets::create(runtime::Shard& shard, redis:
 
 Sockets::~Sockets() {
   store_.common.crew.leave(store_.place);
+  store_.common.board.stand_up(store_.place);
   shard_.remove(*this);
   if (epoll_) shard_.unwatch(epoll_.get());
 }
@@ -196,7 +202,7 @@ void Sockets::note_rates() noexcept {
 size_t Sockets::poll() noexcept {
   redis::Session::look_at_told(store_);
   if (!ended_.empty()) bury();
-  size_t done = store_.common.crew.poll(store_.place);
+  size_t done = store_.common.crew.poll(store_.place) + store_.common.board.poll(store_.place);
   done += look();
   serving_.swap(ready_);
   // Of what was before a sleep, times would be wrong by that.
@@ -212,7 +218,8 @@ size_t Sockets::poll() noexcept {
 }
 
 bool Sockets::prepare_sleep() noexcept {
-  return store_.told.empty() && look() == 0 && ready_.empty() && !store_.common.crew.has_work(store_.place);
+  return store_.told.empty() && look() == 0 && ready_.empty() &&
+         !store_.common.crew.has_work(store_.place) && !store_.common.board.has_mail(store_.place);
 }
 
 size_t Sockets::look() noexcept {
@@ -282,6 +289,7 @@ runtime::Task<> Sockets::listen_later(Sockets& sockets) {
 
 void Sockets::serve(Line& line) {
   if (line.has_ended) return;
+  if (line.session.is_too_slow()) return end_slow(line);
   // What had no turn before goes first.
   if (!line.session.is_full()) line.session.take_kept();
   if (line.is_readable && line.session.takes_requests() && !line.session.is_full()) receive(line);
@@ -291,6 +299,7 @@ void Sockets::serve(Line& line) {
   if (line.has_ended) return;
   count_memory(line);
   if (line.has_ended) return;
+  if (line.session.has_backlog()) watch_backlog(line);
   const size_t unsent = line.session.output().bytes();
   if (line.session.is_stranger() && unsent > redis::Session::kUnsentMaxUnproven) return end(line);
   if (line.session.is_stranger() && line.counted_bytes > redis::Session::kHeldMaxUnproven) return end(line);
@@ -333,6 +342,8 @@ void Sockets::receive(Line& line) {
   // Else there was no more, but for the end of the stream.
   line.is_readable = bytes == room.size() || line.has_hung_up;
   store_.counts.bytes_in.fetch_add(bytes);
+  // What was published before these bytes were sent is heard before they are replied to.
+  store_.common.board.take_mail_if_any(store_.place);
   if (long_room.empty()) {
     line.session.take({received_.data(), bytes});
   } else {
@@ -386,21 +397,30 @@ void Sockets::send(Line& line) {
 void Sockets::count_memory(Line& line) {
   const size_t bytes = line.session.held_bytes();
   held_bytes_ += bytes - std::exchange(line.counted_bytes, bytes);
-  while (held_bytes_ > kHeldBytesMaxOfAll && end_largest()) {
+  const size_t shared = line.session.output().shared_bytes();
+  held_shared_ += shared - std::exchange(line.counted_shared, shared);
+  while (all_held_bytes() > kHeldBytesMaxOfAll && end_largest()) {
   }
+}
+
+// What several hold is there once.
+size_t Sockets::all_held_bytes() const noexcept {
+  return held_bytes_ + std::min(held_shared_, store_.common.board.shared_bytes());
 }
 
 // False: what is held is under way, of connections that have ended.
 bool Sockets::end_largest() noexcept {
   // One that has not proven itself goes before all that have, and one that is to be kept behind all.
   const auto largest = std::ranges::max_element(lines_, {}, [](const auto& line) {
-    const size_t bytes = line->has_ended ? 0 : line->counted_bytes;
+    const size_t bytes = line->has_ended ? 0 : line->counted_bytes + line->counted_shared;
     return std::tuple(bytes > 0 && line->session.is_stranger(), bytes > 0 && !line->session.is_kept_longest(),
                       bytes);
   });
-  if (largest == lines_.end() || (*largest)->has_ended || (*largest)->counted_bytes == 0) return false;
+  if (largest == lines_.end() || (*largest)->has_ended) return false;
+  const size_t bytes = (*largest)->counted_bytes + (*largest)->counted_shared;
+  if (bytes == 0) return false;
   log_warn("the doors end the connection of {}: those of this thread hold {} bytes, and it holds {}",
-           (*largest)->session.peer(), held_bytes_, (*largest)->counted_bytes);
+           (*largest)->session.peer(), all_held_bytes(), bytes);
   store_.counts.evicted.fetch_add(1);
   end(**largest);
   return true;
@@ -432,6 +452,31 @@ runtime::Task<> Sockets::watch(Sockets& sockets) {
   sockets.is_watching_ = false;
 }
 
+// Also where no further message comes.
+void Sockets::watch_backlog(Line& line) {
+  if (std::exchange(line.is_watched, true)) return;
+  backlogs_.push_back(&line);
+  if (!std::exchange(is_watching_backlogs_, true)) shard_.spawn(watch_backlogs(*this));
+}
+
+runtime::Task<> Sockets::watch_backlogs(Sockets& sockets) {
+  while (!sockets.backlogs_.empty()) {
+    co_await sockets.shard_.sleep_for(kBacklogsLook_ns);
+    std::erase_if(sockets.backlogs_, [&](Line* line) {
+      line->is_watched = line->session.has_backlog() && !line->session.is_too_slow();
+      if (line->session.is_too_slow()) sockets.call_up(*line);
+      return !line->is_watched;
+    });
+  }
+  sockets.is_watching_backlogs_ = false;
+}
+
+void Sockets::end_slow(Line& line) noexcept {
+  log_warn("the doors end the connection of {}: it does not read, and {} bytes of messages wait for it",
+           line.session.peer(), line.session.output().bytes());
+  end(line);
+}
+
 void Sockets::end(Line& line) noexcept {
   if (std::exchange(line.has_ended, true)) return;
   (void)::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, line.socket.get(), nullptr);
@@ -439,9 +484,11 @@ void Sockets::end(Line& line) noexcept {
   line.session.forget();
   ended_.push_back(&line);
   if (std::exchange(line.pinned_since_ns, 0) != 0) std::erase(pinning_, &line);
+  if (std::exchange(line.is_watched, false)) std::erase(backlogs_, &line);
   // What is under way is still held.
   const size_t bytes = line.session.held_bytes();
   held_bytes_ += bytes - std::exchange(line.counted_bytes, bytes);
+  held_shared_ -= std::exchange(line.counted_shared, 0);
   store_.common.connections.fetch_sub(1, std::memory_order_relaxed);
   std::erase(ready_, &line);
 }

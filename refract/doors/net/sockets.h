@@ -68,9 +68,13 @@ class Sockets final : public runtime::Poller, private redis::Lines {
   void receive(Line& line);
   void send(Line& line);
   void count_memory(Line& line);
+  [[nodiscard]] size_t all_held_bytes() const noexcept;
   bool end_largest() noexcept;
   void watch_pins(Line& line);
   [[nodiscard]] static runtime::Task<> watch(Sockets& sockets);
+  void watch_backlog(Line& line);
+  [[nodiscard]] static runtime::Task<> watch_backlogs(Sockets& sockets);
+  void end_slow(Line& line) noexcept;
   void end(Line& line) noexcept;
   void bury();
   void call_up(Line& line);
@@ -86,7 +90,10 @@ class Sockets final : public runtime::Poller, private redis::Lines {
   std::vector<Line*> ended_;    // Until their commands are over.
   std::vector<Line*> pinning_;  // Those that have not sent all that they hold of the node's memory.
   bool is_watching_ = false;
-  size_t held_bytes_ = 0;  // By all: requests and replies.
+  std::vector<Line*> backlogs_;  // Those that messages wait for, more than may wait for long.
+  bool is_watching_backlogs_ = false;
+  size_t held_bytes_ = 0;   // By all: requests and replies.
+  size_t held_shared_ = 0;  // And long messages, as often as they are held.
   size_t lines_max_ = 0;
   std::vector<char> received_;
 };

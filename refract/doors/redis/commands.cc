@@ -10,6 +10,7 @@
 #include "refract/doors/admin/handlers.h"
 #include "refract/doors/exec/body_commands.h"
 #include "refract/doors/exec/handlers.h"
+#include "refract/doors/messages/handlers.h"
 #include "refract/doors/redis/handlers.h"
 #include "refract/doors/writes/key_write.h"
 
@@ -28,6 +29,8 @@ Kind kind_of_set(Words words) {
 Kind kind_of_getex(Words words) {
   return words.size() == 2 ? Kind::kRead : Kind::kAll;
 }
+
+constexpr std::string_view kOfSubscriptions = "pubsub noscript loading stale";
 
 constexpr Row kRowsWithoutBodies[] = {
     {"append", 3, Kind::kWrite, nullptr, write_by_itself, "write denyoom fast", 1, 1, 1, false,
@@ -78,14 +81,17 @@ constexpr Row kRowsWithoutBodies[] = {
     {"pexpiretime", 2, Kind::kRead, ttl_at_once, ttl, "readonly fast", 1, 1, 1},
     {"ping", -1, Kind::kLocal, ping, nullptr, "fast", 0, 0, 0},
     {"psetex", 4, Kind::kWrite, nullptr, write_by_itself, "write denyoom", 1, 1, 1, false, &kSetexWrite},
+    {"psubscribe", -2, Kind::kAll, psubscribe, nullptr, kOfSubscriptions, 0, 0, 0},
     {"pttl", 2, Kind::kRead, ttl_at_once, ttl, "readonly fast", 1, 1, 1},
+    {"publish", 3, Kind::kAll, publish_at_once, publish, "pubsub loading stale fast", 0, 0, 0},
+    {"pubsub", -2, Kind::kLocal, nullptr, nullptr, "", 0, 0, 0, false, nullptr, nullptr, pubsub_rows},
+    {"punsubscribe", -1, Kind::kAll, punsubscribe, nullptr, kOfSubscriptions, 0, 0, 0},
     {"quit", -1, Kind::kLocal, quit, nullptr, "noscript loading stale fast no_auth allow_busy", 0, 0, 0,
      true},
     {"randomkey", 1, Kind::kAll, nullptr, randomkey, "readonly", 0, 0, 0},
     {"rename", 3, Kind::kAll, nullptr, run_together, "write", 1, 2, 1},
     {"renamenx", 3, Kind::kAll, nullptr, run_together, "write fast", 1, 2, 1},
-    {"reset", 1, Kind::kLocal, reset, nullptr, "noscript loading stale fast no_auth allow_busy", 0, 0, 0,
-     true},
+    {"reset", 1, Kind::kAll, reset, nullptr, "noscript loading stale fast no_auth allow_busy", 0, 0, 0, true},
     {"scan", -2, Kind::kAll, nullptr, scan, "readonly", 0, 0, 0},
     {"select", 2, Kind::kLocal, select, nullptr, "loading stale fast", 0, 0, 0},
     {"set", -3, Kind::kWrite, nullptr, set, "write denyoom", 1, 1, 1, false, &kSetWrite, kind_of_set},
@@ -93,13 +99,18 @@ constexpr Row kRowsWithoutBodies[] = {
     {"setnx", 3, Kind::kWrite, nullptr, write_by_itself, "write denyoom fast", 1, 1, 1, false, &kSetnxWrite},
     {"setrange", 4, Kind::kWrite, nullptr, write_by_itself, "write denyoom", 1, 1, 1, false, &kSetrangeWrite},
     {"slowlog", -2, Kind::kLocal, nullptr, nullptr, "", 0, 0, 0, false, nullptr, nullptr, slowlog_rows},
+    {"spublish", 3, Kind::kAll, publish_at_once, publish, "pubsub loading stale fast", 1, 1, 1},
+    {"ssubscribe", -2, Kind::kAll, ssubscribe, nullptr, kOfSubscriptions, 1, -1, 1},
     {"strlen", 2, Kind::kRead, strlen_at_once, strlen, "readonly fast", 1, 1, 1},
+    {"subscribe", -2, Kind::kAll, subscribe, nullptr, kOfSubscriptions, 0, 0, 0},
     {"substr", 4, Kind::kRead, getrange_at_once, getrange, "readonly", 1, 1, 1},
+    {"sunsubscribe", -1, Kind::kAll, sunsubscribe, nullptr, kOfSubscriptions, 1, -1, 1},
     {"time", 1, Kind::kLocal, time, nullptr, "loading stale fast", 0, 0, 0},
     {"touch", -2, Kind::kRead, exists_at_once, exists, "readonly fast", 1, -1, 1},
     {"ttl", 2, Kind::kRead, ttl_at_once, ttl, "readonly fast", 1, 1, 1},
     {"type", 2, Kind::kRead, type_at_once, type, "readonly fast", 1, 1, 1},
     {"unlink", -2, Kind::kAll, nullptr, del_together, "write fast", 1, -1, 1, false, &kDelWrite, kind_of_del},
+    {"unsubscribe", -1, Kind::kAll, unsubscribe, nullptr, kOfSubscriptions, 0, 0, 0},
     {"unwatch", 1, Kind::kLocal, unwatch, nullptr, "noscript loading stale fast allow_busy", 0, 0, 0},
     {"wait", 3, Kind::kAll, nullptr, wait, "noscript", 0, 0, 0},
     {"watch", -2, Kind::kRead, nullptr, watch, "noscript loading stale fast allow_busy", 1, -1, 1},

@@ -19,6 +19,8 @@
 #include "refract/doors/admin/node_look.h"
 #include "refract/doors/admin/rates.h"
 #include "refract/doors/admin/slow_log.h"
+#include "refract/doors/messages/board.h"
+#include "refract/doors/messages/output_limits.h"
 #include "refract/doors/redis/facts.h"
 #include "refract/doors/redis/reply.h"
 #include "refract/doors/writes/key_turns.h"
@@ -46,7 +48,8 @@ struct Common {
       : facts(std::move(known)),
         loading(is_loading, keeper_link),
         counts(facts.threads),
-        crew(facts.threads) {}
+        crew(facts.threads),
+        board(facts.threads) {}
 
   const Facts facts;
   Loading loading;
@@ -57,6 +60,8 @@ struct Common {
   Rates rates;
   SlowLog slow_log;
   Crew crew;
+  Board board;
+  OutputLimits output_limits;
 };
 
 // What all connections of a thread work with. All outlives them.

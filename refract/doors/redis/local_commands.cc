@@ -41,6 +41,10 @@ bool is_client_name(std::string_view name) noexcept {
 bool ping(Call& call) {
   if (call.words.size() > 2) {
     call.reply.error(wrong_arity("ping"));
+  } else if (call.session.is_subscribed() && call.session.protocol() == Protocol::kResp2) {
+    call.reply.array(2);
+    call.reply.bulk("pong");
+    call.reply.bulk(call.words.size() == 2 ? call.words[1] : "");
   } else if (call.words.size() == 2) {
     call.reply.bulk(call.words[1]);
   } else {
@@ -170,6 +174,7 @@ bool select(Call& call) {
 bool reset(Call& call) {
   Session& session = call.session;
   session.drop_multi();
+  call.store.common.board.leave_all(call.store.place, session);
   session.reset_replying();
   session.take_name("");
   session.speak(Protocol::kResp2);

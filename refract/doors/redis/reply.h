@@ -35,11 +35,16 @@ class Reply {
   // So many replies follow; of a map twice as many.
   void array(size_t count) { count_line('*', count); }
   void map(size_t count);
+  // What comes without being asked for, in RESP3; else an array.
+  void push(size_t count) { count_line(push_letter(protocol_), count); }
   // Each of them once.
   void set(size_t count) { count_line(protocol_ == Protocol::kResp3 ? '~' : '*', count); }
   // Text for people: a verbatim string in RESP3.
   void text(std::string_view text);
   [[nodiscard]] Protocol protocol() const noexcept { return protocol_; }
+  [[nodiscard]] static char push_letter(Protocol protocol) noexcept {
+    return protocol == Protocol::kResp3 ? '>' : '*';
+  }
 
  private:
   void line(char kind, std::string_view text);

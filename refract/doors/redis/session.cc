@@ -10,6 +10,7 @@
 #include "refract/base/clock.h"
 #include "refract/base/units.h"
 #include "refract/doors/exec/multi.h"
+#include "refract/doors/messages/handlers.h"
 #include "refract/doors/redis/words.h"
 #include "refract/doors/writes/key_write.h"
 
@@ -47,6 +48,7 @@ Session::Session(Store& store, Listener& listener, std::string peer, std::string
 }
 
 Session::~Session() {
+  store_.common.board.leave_all(store_.place, *this);
   REFRACT_CHECK(begun_ == 0);
 }
 
@@ -176,6 +178,9 @@ void Session::take_request(const std::vector<std::string_view>& words) {
   last_row_ = row;
   if (!has_arity(*row, words.size())) return refuse(refused(*this, row, wrong_arity(row->name)));
   if (!has_proven_ && !row->is_open) return refuse("NOAUTH Authentication required.");
+  if (is_subscribed() && protocol_ == Protocol::kResp2 && !runs_while_subscribed(*row)) {
+    return refuse(not_while_subscribed(*row));
+  }
   if (store_.client == nullptr && !runs_while_loading(*row) && store_.loading.is_so()) {
     return refuse(refused(*this, row, "LOADING Redis is loading the dataset in memory"));
   }
@@ -238,6 +243,7 @@ void Session::line_up(const Row& row, const std::vector<std::string_view>& words
   take_along(*this, last);
   last.is_by_itself = last.kind == Kind::kWrite && goes_by_itself(last);
   pending_bytes_ += last.words_bytes;
+  is_held_back_ = holds_others_back(row);
   // What concerns the connection alone counts for all that follows.
   if (row.kind == Kind::kLocal) {
     Call call{.store = store_, .session = *this, .words = last.words, .reply = last.reply()};
@@ -298,7 +304,12 @@ bool Session::begin(Pending& command) {
   if (command.row->at_once != nullptr) {
     command.has_begun = true;
     Call call{.store = store_, .session = *this, .words = command.words, .reply = command.reply()};
-    if (run_at_once(*command.row, call)) {
+    const bool holds_back = is_held_back_ && &command == pending_.back().get();
+    const bool is_done = run_at_once(*command.row, call);
+    // What confirms subscriptions is a message, and no reply.
+    if (holds_back) command.is_mute = has_no_reply_ && !changes_subscriptions(*command.row);
+    is_held_back_ = is_held_back_ && !holds_back;
+    if (is_done) {
       is_over(command);
       return true;
     }
@@ -444,7 +455,8 @@ void Session::copy_pinned() {
 }
 
 size_t Session::held_bytes() const noexcept {
-  size_t bytes = kept_.capacity() + pending_bytes_ + output_.own_bytes() + parser_.held_bytes();
+  size_t bytes =
+      kept_.capacity() + pending_bytes_ + output_.own_bytes() + parser_.held_bytes() + subscription_bytes();
   for (const LongWord& word : long_words_) bytes += word.held_bytes();
   if (multi_ != nullptr) bytes += multi_->held_bytes();
   return bytes;
@@ -464,6 +476,7 @@ void Session::leave() noexcept {
 
 void Session::forget() noexcept {
   leave();
+  store_.common.board.leave_all(store_.place, *this);
   kept_ = {};
   long_words_.clear();
   has_open_word_ = false;

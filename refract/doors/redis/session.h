@@ -15,6 +15,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "refract/doors/messages/subscriber.h"
 #include "refract/doors/redis/commands.h"
 #include "refract/doors/redis/long_word.h"
 #include "refract/doors/redis/pending.h"
@@ -27,7 +28,7 @@ namespace refract::doors::redis {
 
 struct Multi;
 
-class Session {
+class Session final : public Subscriber {
  public:
   static constexpr size_t kPendingMax = 1024;
   // Of writes that go by themselves.
@@ -75,10 +76,13 @@ class Session {
   void copy_pinned();
   // What was there is taken up again once some of it is over, or sent.
   [[nodiscard]] bool is_full() const noexcept {
-    return pending_.size() >= kPendingMax || output_.bytes() + pending_bytes_ >= kUnsentMax || is_stalled_;
+    const bool has_room = pending_.size() < kPendingMax && output_.bytes() + pending_bytes_ < kUnsentMax;
+    return !has_room || is_stalled_ || is_held_back_;
   }
-  // Memory of its requests and replies.
+  // Memory of its requests, replies and subscriptions.
   [[nodiscard]] size_t held_bytes() const noexcept;
+  // More messages wait for it than may wait for long. Looks at the time, so it may be too slow then.
+  [[nodiscard]] bool has_backlog() noexcept;
   // There is a node now: what has waited for one begins.
   void node_has_come() { go_on(); }
   // Some of output() has been sent: what has waited for that begins.
@@ -155,6 +159,7 @@ class Session {
   [[nodiscard]] int descriptor() const noexcept { return listener_.descriptor(); }
 
  private:
+  void hear(const Message& message) noexcept override;
   [[nodiscard]] size_t take_requests(std::string_view bytes);
   void begin_long_word(std::string_view request);
   void fill_long_word();
@@ -203,6 +208,7 @@ class Session {
   bool is_told_ = false;                            // It is among the store's.
   Replies output_;
   bool is_stalled_ = false;
+  bool is_held_back_ = false;  // Until the last one has begun, which changes what it is subscribed to.
   Protocol protocol_ = Protocol::kResp2;
   bool has_proven_;
   bool is_stranger_;
