@@ -249,6 +249,38 @@ class LongValues(unittest.TestCase):
             for words in (["GETEX", "other", "EX", "10"], ["GETSET", "other", "x"], ["GETDEL", "long"]):
                 self.assertEqual(one.ask(*words), b"$%d\r\n%s\r\n" % (len(changed), changed))
 
+    def test_what_the_owner_leaves_to_its_clients_keeps_its_place(self):
+        """A row of more than 1 MiB, and a longer answer than an owner's, are computed by the door."""
+        long = b"v" * (3 * MIB)
+        text = b"123456789012345.1"
+        with Door("--memory-limit", "256MiB", "--server-shards", "2") as door, door.connect() as one:
+            for first, words, wanted in (
+                (long, ["APPEND", "k", "end"], b":%d\r\n" % (len(long) + 3)),
+                (long, ["SETRANGE", "k", "1", "x"], b":%d\r\n" % len(long)),
+                (long, ["EXPIRE", "k", "100"], b":1\r\n"),
+                (long, ["PERSIST", "k"], b":0\r\n"),
+                (long, ["INCR", "k"], b"-ERR value is not an integer or out of range\r\n"),
+                (text, ["INCRBYFLOAT", "k", "1"], b"$33\r\n123456789012346.09999847412109375\r\n"),
+            ):
+                others = [
+                    ["SET", "other", "v"],
+                    ["SET", "k", "1"],
+                    ["INCRBYFLOAT", "k", "1"],
+                    ["INCR", "k"],
+                ]
+                for behind in (others, others[1:] * 20):
+                    one.send(b"".join(request(*each) for each in [["SET", "k", first], words, *behind]))
+                    one.send(request("GETSET", "k", "over") + request("TTL", "k"))
+                    self.assertEqual(one.reply(), b"+OK\r\n")
+                    self.assertEqual(one.reply()[:40], wanted[:40], words)
+                    for each in behind:
+                        reply = {"SET": b"+OK\r\n", "INCRBYFLOAT": b"$1\r\n2\r\n", "INCR": b":3\r\n"}[
+                            each[0]
+                        ]
+                        self.assertEqual(one.reply(), reply, words)
+                    self.assertEqual(one.reply(), b"$1\r\n3\r\n")
+                    self.assertEqual(one.reply(), b":-1\r\n")
+
     def test_no_value_is_longer_than_512_mib(self):
         with Door("--memory-limit", "64MiB") as door, door.connect() as one:
             wrong = b"-ERR string exceeds maximum allowed size (proto-max-bulk-len)\r\n"

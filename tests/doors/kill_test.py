@@ -5,8 +5,12 @@ happened once, in its order, and nothing that was acknowledged is lost.
     /usr/bin/python3 -B tests/doors/kill_test.py build/bin/refractd build/bin/refract
 """
 
+import itertools
 import os
+import random
 import signal
+import socket
+import struct
 import sys
 import tempfile
 import threading
@@ -223,27 +227,82 @@ class Kills(unittest.TestCase):
             )
 
 
-class FullNode(unittest.TestCase):
-    """Its owner refuses some writes for now, some for good; those of a connection stay in their order."""
+class Leavers(unittest.TestCase):
+    """Connections that are reset with writes under way, or refused for now."""
 
-    def run_full(self, kills, *flags):
-        with Door("--memory-limit", "64MiB", *KILLED, *flags) as door:
-            is_over = threading.Event()
-            refused = [0] * 6
+    def run_leavers(self, kills, *flags):
+        with Door("--memory-limit", "64MiB", *KILLED, *flags) as door, door.connect() as stays:
+            doors, is_over = door.doors(), threading.Event()
+
+            def leave(i):
+                chance = random.Random(i)
+                while not is_over.is_set():
+                    with door.connect() as one:
+                        commands = []
+                        for j in range(chance.randrange(1, 200)):
+                            key = f"key:{chance.randrange(50)}"
+                            value = "x" * chance.choice([1, 100, 9_000])
+                            commands += chance.choice(
+                                [
+                                    [["SET", key, value]],
+                                    [["SET", f"fill:{i}:{chance.randrange(4_000)}", value]],
+                                    [["INCR", "sum"]],
+                                    [["APPEND", key, "y"], ["EXPIRE", key, "1000"]],
+                                    [["DEL", key], ["GET", key]],
+                                    [["GETSET", key, value], ["MGET", key, "sum"]],
+                                ]
+                            )
+                        one.send(b"".join(request(*words) for words in commands))
+                        for _ in range(chance.randrange(min(len(commands), 10))):
+                            one.reply()
+                        # It ends at once, and what was not read is thrown away.
+                        one.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
+            def stay():
+                for _ in range(kills):
+                    time.sleep(0.2)
+                    os.kill(door.server(), signal.SIGKILL)
+                time.sleep(1)
+                is_over.set()
+
+            at_once(7, lambda i: stay() if i == 6 else leave(i))
+            self.assertEqual(door.doors(), doors)
+            # All have ended.
+            end = time.monotonic() + PATIENCE_S
+            while b"connected_clients:1\r\n" not in stays.ask("INFO", "clients"):
+                self.assertLess(time.monotonic(), end)
+                time.sleep(0.01)
+            stays.ask("DEL", *[f"key:{i}" for i in range(50)])
+            self.assertEqual(stays.ask("SET", "key:1", "v"), OK)
+
+    def test_leave_nothing_behind(self):
+        self.run_leavers(0)
+
+    def test_leave_nothing_behind_in_a_full_node_and_beside_kills(self):
+        self.run_leavers(5, "--memory-eviction", "none", "--server-shards", "2")
+
+
+class GrowingNode(unittest.TestCase):
+    """Its memory grows, and is full: the owner refuses some writes for now, some for good. Those of a
+    connection stay in their order."""
+
+    def run_growth(self, kills, *flags):
+        """Returns how many writes were refused for good."""
+        writers, turns_of_one = 6, 400
+        with Door(*KILLED, *flags) as door:
+            is_over, turns, refused = threading.Event(), [0, 0], [0] * writers
 
             def write(i):
-                # Of what length a value is decides whether there is room for it; a part is at its front.
+                # Of what length a value is decides whether there is room for it.
                 key, done = f"key:{i}", b""
                 with door.connect() as one:
-                    for turn in range(10**9):
-                        if is_over.is_set():
-                            return
+                    for turn in itertools.takewhile(lambda _: not is_over.is_set(), itertools.count()):
                         values = [
-                            b"%d:%d:" % (turn, j) + b"x" * (1, 9_000, 300, 2_000)[(i + j + turn) % 4]
+                            b"%d:%d:" % (turn, j) + b"x" * (1, 9_000, 300, 2_000, 9_000)[(i + j + turn) % 5]
                             for j in range(DEPTH)
                         ]
-                        data = b"".join(request("SET", key, value) for value in values)
-                        one.send(data + request("GET", key))
+                        one.send(b"".join(request("SET", key, value) for value in values))
+                        one.send(request("GET", key))
                         for value in values:
                             reply = one.reply()
                             self.assertTrue(reply == OK or reply.startswith(b"-OOM "), reply)
@@ -251,63 +310,57 @@ class FullNode(unittest.TestCase):
                             done = value if reply == OK else done
                         found = one.reply()
                         # An entry may have been evicted, and no older one comes back.
-                        if found == b"$-1\r\n":
-                            self.assertTrue(done == b"" or "lru" in flags)
-                        else:
+                        if found != b"$-1\r\n":
                             self.assertEqual(value_of(found), done)
+                        else:
+                            self.assertTrue(done == b"" or "lru" in flags)
 
             def fill(i):
-                # Until there is no room, and a part of it is taken away again.
+                # What finds no room makes some.
                 with door.connect() as one:
-                    for turn in range(10**9):
-                        if is_over.is_set():
-                            return
-                        names = [f"fill:{i}:{(turn * 64 + j) % 20_000}" for j in range(64)]
-                        one.send(b"".join(request("SET", name, "y" * 4_000) for name in names))
+                    while turns[i] < turns_of_one and not is_over.is_set():
+                        names = [f"fill:{i}:{64 * turns[i] + j}" for j in range(64)]
+                        one.send(b"".join(request("SET", name, "y" * 9_000) for name in names))
                         replies = [one.reply() for _ in names]
                         if any(reply != OK for reply in replies):
                             one.send(b"".join(request("DEL", name) for name in names[::2]))
                             for _ in names[::2]:
                                 self.assertIn(one.reply(), (b":0\r\n", b":1\r\n"))
+                        turns[i] += 1
 
-            def control():
-                for _ in range(kills):
-                    if is_over.wait(0.3):
-                        return
+            def kill():
+                for i in range(kills):
+                    wanted = (i + 1) * 2 * turns_of_one // (kills + 1)
+                    while sum(turns) < wanted and not is_over.wait(0.001):
+                        pass
                     os.kill(door.server(), signal.SIGKILL)
-                is_over.wait(0.5)
 
             def work(i):
                 try:
-                    if i == 8:
-                        control()
-                    elif i >= 6:
-                        fill(i)
-                    else:
+                    if i < writers:
                         write(i)
-                finally:
+                    else:
+                        fill(i - writers) if i < writers + 2 else kill()
+                except BaseException:
+                    is_over.set()
+                    raise
+                if sum(turns) == 2 * turns_of_one:
                     is_over.set()
 
-            with door.connect() as one:
-                # It is full from the beginning.
-                for begin in range(0, 20_000, 500):
-                    one.send(
-                        b"".join(request("SET", f"fill:6:{begin + j}", "y" * 4_000) for j in range(500))
-                    )
-                    for _ in range(500):
-                        one.reply()
-            at_once(9, work)
+            at_once(writers + 3, work)
             return sum(refused)
 
-    def test_says_so_and_keeps_the_order(self):
-        self.assertGreater(self.run_full(0, "--memory-eviction", "none"), 0)
+    def test_keeps_the_order_until_it_is_full(self):
+        self.assertGreater(self.run_growth(0, "--memory-limit", "256MiB", "--memory-eviction", "none"), 0)
 
-    def test_evicts_and_keeps_the_order(self):
-        self.run_full(0, "--memory-eviction", "lru", "--server-shards", "2")
+    def test_keeps_the_order_where_it_evicts(self):
+        flags = ("--memory-limit", "256MiB", "--memory-eviction", "lru")
+        self.run_growth(0, *flags)
+        self.run_growth(0, *flags, "--server-shards", "2", "--doors-threads", "2")
 
     def test_keeps_the_order_beside_kills(self):
-        self.run_full(4, "--memory-eviction", "none")
-        self.run_full(4, "--memory-eviction", "lru")
+        for eviction in ("none", "lru"):
+            self.run_growth(6, "--memory-limit", "256MiB", "--memory-eviction", eviction)
 
 
 if __name__ == "__main__":

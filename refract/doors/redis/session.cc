@@ -409,13 +409,13 @@ void Session::was_told(Pending& command, const Operated& outcome) noexcept {
 }
 
 void Session::look_at_told(Store& store) {
-  if (store.told.empty()) return;
-  const std::vector<Session*> told = std::exchange(store.told, {});
-  for (Session* const session : told) {
-    session->is_told_ = false;
-    session->go_on();
-    session->tell();
+  for (size_t i = 0; i < store.told.size(); ++i) {
+    Session& session = *store.told[i];
+    session.is_told_ = false;
+    session.go_on();
+    session.tell();
   }
+  store.told.clear();
 }
 
 void Session::tell() noexcept {
