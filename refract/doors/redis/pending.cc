@@ -34,6 +34,8 @@ void Pending::drop_words() {
   transaction.reset();
   if (bytes.capacity() > kSpareBytes) bytes.shrink_to_fit();
   if (words.capacity() > kSpareBytes / sizeof(std::string_view)) words.shrink_to_fit();
+  arguments.clear();
+  if (arguments.capacity() > kSpareBytes) arguments.shrink_to_fit();
 }
 
 void Pending::reset() {
@@ -42,7 +44,6 @@ void Pending::reset() {
   words_bytes = 0;
   if (answer.own_bytes() > kSpareBytes) answer = {};
   begun_ns = 0;
-  arguments.clear();
   is_by_itself = came_back = has_begun = is_over = breaks = is_mute = false;
 }
 
