@@ -71,6 +71,12 @@ class RpcClient final : private rpc::LateReplies {
   [[nodiscard]] runtime::Task<Result<uint64_t>> put(std::span<const std::byte> key,
                                                     std::span<const std::byte> value,
                                                     RpcPutOptions options = {}, uint64_t deadline_ns = 0);
+  // The handle of a draft that has the value, for wire::OperationKind::kCommit. Of the options only `shared`
+  // counts, and `ttl_ns`, which says whether it will expire. It ends with the session.
+  [[nodiscard]] runtime::Task<Result<uint64_t>> draft(std::span<const std::byte> key,
+                                                      std::span<const std::byte> value,
+                                                      RpcPutOptions options = {}, uint64_t deadline_ns = 0);
+  void abandon(uint64_t draft) noexcept;
   // The version that was erased; `if_version` 0: any.
   [[nodiscard]] runtime::Task<Result<uint64_t>> erase(std::span<const std::byte> key, uint64_t if_version = 0,
                                                       uint64_t deadline_ns = 0, RpcAttempt attempt = {});
@@ -196,6 +202,16 @@ class RpcClient final : private rpc::LateReplies {
                                                           Writing& writing, uint64_t deadline_ns);
   [[nodiscard]] runtime::Task<Result<uint64_t>> put_pulled(Keyed call, std::span<const std::byte> value,
                                                            Writing& writing, uint64_t deadline_ns);
+  [[nodiscard]] runtime::Task<Result<uint64_t>> draft_once(Keyed call, std::span<const std::byte> value,
+                                                           uint64_t deadline_ns);
+  [[nodiscard]] runtime::Task<runtime::OpResult> have_pulled(Keyed call, std::span<const std::byte> value,
+                                                             uint64_t deadline_ns);
+  [[nodiscard]] runtime::Task<Result<Upload>> begin_upload(Keyed call, uint64_t value_bytes, Writing& writing,
+                                                           uint64_t deadline_ns);
+  [[nodiscard]] runtime::Task<Code> write_window(Posted& posted, Upload upload,
+                                                 std::span<const std::byte> value, uint64_t deadline_ns);
+  [[nodiscard]] runtime::Task<Code> bring(Upload upload, std::span<const std::byte> value,
+                                          uint64_t deadline_ns);
   [[nodiscard]] runtime::Task<Result<uint64_t>> put_pieces(Upload upload, std::span<const std::byte> value,
                                                            Writing& writing, uint64_t deadline_ns);
   [[nodiscard]] runtime::Task<Result<uint64_t>> put_window(Upload upload, std::span<const std::byte> value,

@@ -139,9 +139,8 @@ struct RpcClient::Keyed {
     return call;
   }
 
-  // The put does not carry the value: the owner READs it at `source`.
+  // The call does not carry the value: the owner READs it at `source`.
   void pull_from(const fabric::RemoteSpan& source, uint64_t timeout_ns) noexcept {
-    method = wire::Method::kPutPulled;
     fixed.address = source.address.bits;
     fixed.address_key = source.key.bits;
     fixed.timeout_ns = timeout_ns;

@@ -13,6 +13,7 @@
 
 #include "refract/kv/calls/rpc_client.h"
 #include "refract/kv/calls/rpc_client_parts.h"
+#include "refract/kv/layout/numbered_wire.h"
 
 namespace refract::kv {
 
@@ -229,6 +230,35 @@ Task<> RpcClient::write_pieces(Transfer& job) {
   job.team.leave();
 }
 
+// An answer is looked at, and what it has opened held, before anything else can run.
+Task<Result<RpcClient::Upload>> RpcClient::begin_upload(Keyed call, uint64_t value_bytes, Writing& writing,
+                                                        uint64_t deadline_ns) {
+  call.method = Method::kPutBegin;
+  const uint32_t one_sided_bytes = one_sided_bytes_min();
+  const bool wants_window = one_sided_bytes > 0 && call.value_front.size() + value_bytes >= one_sided_bytes;
+  if (wants_window) call.fixed.key.flags |= wire::KeyRef::kWantsWindow;
+  const OpResult begun = co_await call_keyed(call, deadline_ns);
+  const Result<uint64_t> id = writing.version_of(begun);
+  if (!id) co_return fail(writing.is_unknowable ? Code::kIndeterminate : read_outcome(id.error().code));
+  Upload upload{.id = *id, .window = {}, .front = call.value_front, .version = 0};
+  if (*id == 0) {
+    std::span<const std::byte> answer = begun.bytes;
+    const auto already = wire::take<wire::AlreadyPutReply>(answer);
+    if (!already || already->version == 0) co_return fail(Code::kMalformed);
+    upload.version = already->version;
+    co_return upload;
+  }
+  if (!wants_window) co_return upload;
+  std::span<const std::byte> rest = begun.bytes.subspan(sizeof(wire::Handle));
+  const auto window = wire::take<wire::WindowReply>(rest);
+  if (!window) {
+    abandon(*id);
+    co_return fail(Code::kMalformed);
+  }
+  upload.window = *window;
+  co_return upload;
+}
+
 Task<Result<uint64_t>> RpcClient::put_large(Keyed call, std::span<const std::byte> value, Writing& writing,
                                             uint64_t deadline_ns) {
   if (call.value_front.empty() && may_be_pulled(value.size(), call.shared)) {
@@ -236,30 +266,13 @@ Task<Result<uint64_t>> RpcClient::put_large(Keyed call, std::span<const std::byt
     const bool is_undone = version.code() == Code::kUnsupported || version.code() == Code::kAccessDenied;
     if (!is_undone) co_return version;
   }
-  call.method = Method::kPutBegin;
-  const uint32_t one_sided_bytes = one_sided_bytes_min();
-  const bool wants_window = one_sided_bytes > 0 && call.value_front.size() + value.size() >= one_sided_bytes;
-  if (wants_window) call.fixed.key.flags |= wire::KeyRef::kWantsWindow;
-  const OpResult begun = co_await call_keyed(call, deadline_ns);
-  const Result<uint64_t> id = writing.version_of(begun);
-  if (!id) co_return fail(writing.is_unknowable ? Code::kIndeterminate : read_outcome(id.error().code));
-  if (*id == 0) {
-    std::span<const std::byte> answer = begun.bytes;
-    const auto already = wire::take<wire::AlreadyPutReply>(answer);
-    if (!already || already->version == 0) co_return fail(Code::kMalformed);
-    co_return already->version;
-  }
-  OpenHandle open(session_, Method::kPutAbandon, *id);
-  Upload upload{.id = *id, .window = {}, .front = call.value_front};
-  if (wants_window) {
-    std::span<const std::byte> rest = begun.bytes.subspan(sizeof(wire::Handle));
-    const auto window = wire::take<wire::WindowReply>(rest);
-    if (!window) co_return fail(Code::kMalformed);
-    upload.window = *window;
-  }
-  const bool has_window = upload.window.key != 0;
-  Task<Result<uint64_t>> rest = has_window ? put_window(upload, value, writing, deadline_ns)
-                                           : put_pieces(upload, value, writing, deadline_ns);
+  const Result<Upload> upload = co_await begin_upload(call, value.size(), writing, deadline_ns);
+  if (!upload) co_return fail(upload.error());
+  if (upload->id == 0) co_return upload->version;
+  OpenHandle open(session_, Method::kPutAbandon, upload->id);
+  const bool has_window = upload->window.key != 0;
+  Task<Result<uint64_t>> rest = has_window ? put_window(*upload, value, writing, deadline_ns)
+                                           : put_pieces(*upload, value, writing, deadline_ns);
   const Result<uint64_t> version = co_await std::move(rest);
   if (version) open.forget();
   co_return version;
@@ -267,6 +280,14 @@ Task<Result<uint64_t>> RpcClient::put_large(Keyed call, std::span<const std::byt
 
 Task<Result<uint64_t>> RpcClient::put_pieces(Upload upload, std::span<const std::byte> value,
                                              Writing& writing, uint64_t deadline_ns) {
+  const Code code = co_await bring(upload, value, deadline_ns);
+  if (code != Code::kOk) co_return fail(code);
+  const Result<uint64_t> version = co_await commit(upload.id, writing, deadline_ns);
+  co_return version;
+}
+
+// In pieces.
+Task<Code> RpcClient::bring(Upload upload, std::span<const std::byte> value, uint64_t deadline_ns) {
   stay_awake_while_moving(value.size());
   Transfer job{.handle = upload.id,
                .target = {},
@@ -277,14 +298,12 @@ Task<Result<uint64_t>> RpcClient::put_pieces(Upload upload, std::span<const std:
                .team = TaskTeam(shard_),
                .front = upload.front};
   const Code code = co_await transfer(job);
-  if (code != Code::kOk) co_return fail(code);
-  const Result<uint64_t> version = co_await commit(upload.id, writing, deadline_ns);
-  co_return version;
+  co_return code;
 }
 
-Task<Result<uint64_t>> RpcClient::put_window(Upload upload, std::span<const std::byte> value,
-                                             Writing& writing, uint64_t deadline_ns) {
-  Posted posted(*this, writing_);
+// All is posted; or not all, and nothing is under way any more.
+Task<Code> RpcClient::write_window(Posted& posted, Upload upload, std::span<const std::byte> value,
+                                   uint64_t deadline_ns) {
   Code code = Code::kOk;
   const uint64_t front_bytes = upload.front.size();
   for (uint64_t next = 0; code == Code::kOk && next < front_bytes + value.size();) {
@@ -301,15 +320,70 @@ Task<Result<uint64_t>> RpcClient::put_window(Upload upload, std::span<const std:
         deadline_ns);
     next += piece.size();
   }
-  if (code != Code::kOk) {
-    code = co_await posted.finish_all(code);
-    co_return fail(code == Code::kAccessDenied ? Code::kInvalidated : code);
-  }
+  if (code == Code::kOk) co_return code;
+  code = co_await posted.finish_all(code);
+  co_return code == Code::kAccessDenied ? Code::kInvalidated : code;
+}
+
+Task<Result<uint64_t>> RpcClient::put_window(Upload upload, std::span<const std::byte> value,
+                                             Writing& writing, uint64_t deadline_ns) {
+  Posted posted(*this, writing_);
+  Code code = co_await write_window(posted, upload, value, deadline_ns);
+  if (code != Code::kOk) co_return fail(code);
   const Result<uint64_t> version = co_await commit(upload.id, writing, deadline_ns);
   code = co_await posted.finish_all(Code::kOk);
   // A commit that succeeded came behind WRITEs that had, unless the owner contradicts itself.
   if (version && code != Code::kOk) co_return fail(Code::kIndeterminate);
   co_return version;
+}
+
+Task<Result<uint64_t>> RpcClient::draft(std::span<const std::byte> key, std::span<const std::byte> value,
+                                        RpcPutOptions options, uint64_t deadline_ns) {
+  if (const Code code = check_lengths(key, value.size()); code != Code::kOk) co_return fail(code);
+  RetryBudget budget{.deadline_ns = deadline_or_default(deadline_ns)};
+  for (;;) {
+    const Keyed call = Keyed::of_put(key, value.size(), {.ttl_ns = options.ttl_ns, .shared = options.shared});
+    const Result<uint64_t> handle = co_await draft_once(call, value, deadline_ns);
+    if (handle) co_return handle;
+    const bool again = co_await may_repeat(handle.code(), budget);
+    if (!again) co_return fail(handle.error());
+  }
+}
+
+Task<Result<uint64_t>> RpcClient::draft_once(Keyed call, std::span<const std::byte> value,
+                                             uint64_t deadline_ns) {
+  Writing writing = Writing::of({}, 0);
+  if (may_be_pulled(value.size(), call.shared)) {
+    // Of a range of its own.
+    call.method = static_cast<Method>(wire::NumberedMethod::kPullDraft);
+    const OpResult pulled = co_await have_pulled(call, value, deadline_ns);
+    const Result<uint64_t> handle = writing.version_of(pulled);
+    if (handle && *handle == 0) co_return fail(Code::kMalformed);
+    const bool is_undone = handle.code() == Code::kUnsupported || handle.code() == Code::kAccessDenied;
+    if (!is_undone) co_return handle ? handle : fail(read_outcome(handle.code()));
+  }
+  const Result<Upload> upload = co_await begin_upload(call, value.size(), writing, deadline_ns);
+  if (!upload) co_return fail(upload.error());
+  // Only what has an identity may have been put before.
+  if (upload->id == 0) co_return fail(Code::kMalformed);
+  OpenHandle open(session_, Method::kPutAbandon, upload->id);
+  Code code = Code::kOk;
+  if (upload->window.key != 0) {
+    Posted posted(*this, writing_);
+    code = co_await write_window(posted, *upload, value, deadline_ns);
+    if (code == Code::kOk) code = co_await posted.finish_all(code);
+    // Denied: the draft is gone, and its window with it.
+    if (code == Code::kAccessDenied) code = Code::kInvalidated;
+  } else {
+    code = co_await bring(*upload, value, deadline_ns);
+  }
+  if (code != Code::kOk) co_return fail(code);
+  open.forget();
+  co_return upload->id;
+}
+
+void RpcClient::abandon(uint64_t draft) noexcept {
+  const OpenHandle open(session_, Method::kPutAbandon, draft);
 }
 
 Task<Result<uint64_t>> RpcClient::commit(uint64_t upload, Writing& writing, uint64_t deadline_ns) {

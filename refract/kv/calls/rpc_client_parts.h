@@ -116,6 +116,7 @@ struct RpcClient::Upload {
   uint64_t id;
   wire::WindowReply window;
   std::span<const std::byte> front;  // Of the value, before the rest of it.
+  uint64_t version;                  // Where the id is 0: the put was executed before.
 };
 
 // A value on its way, piece by piece.

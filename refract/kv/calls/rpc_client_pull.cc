@@ -65,33 +65,38 @@ bool RpcClient::may_be_pulled(uint64_t bytes, const SharedBuffer* shared) const 
 // kUnsupported, kAccessDenied: nothing was changed, and it has to go another way.
 Task<Result<uint64_t>> RpcClient::put_pulled(Keyed call, std::span<const std::byte> value, Writing& writing,
                                              uint64_t deadline_ns) {
+  call.method = wire::Method::kPutPulled;
+  const OpResult answered = co_await have_pulled(call, value, deadline_ns);
+  co_return writing.version_of(answered);
+}
+
+Task<OpResult> RpcClient::have_pulled(Keyed call, std::span<const std::byte> value, uint64_t deadline_ns) {
   const uint64_t give_up_ns =
       deadline_ns != 0 ? deadline_ns : deadline_or_default(0) + value.size() / kMiB * kPulledPerMiB_ns;
   const uint64_t opened_ns = session_.opened_ns();
   // No more than half of what the owner holds open for a session, so that it need not refuse any.
   Taken place(pulled_);
   Code code = co_await place.take(1, give_up_ns);
-  if (code != Code::kOk) co_return fail(code);
+  if (code != Code::kOk) co_return OpResult{.code = code};
   Taken room(writing_);
   code = co_await room.take(value.size(), give_up_ns);
-  if (code != Code::kOk) co_return fail(code);
+  if (code != Code::kOk) co_return OpResult{.code = code};
   // How long ago an identified write was first sent is reckoned from the session's beginning.
-  if (opened_ns != session_.opened_ns()) co_return fail(Code::kInvalidated);
+  if (opened_ns != session_.opened_ns()) co_return OpResult{.code = Code::kInvalidated};
   Lender::Loan loan = options_.lender->lend(value, call.shared);
-  if (!loan) co_return fail(Code::kUnsupported);
+  if (!loan) co_return OpResult{.code = Code::kUnsupported};
   // The owner gives up a little earlier, so that it is not READing any more when the loan ends.
   const uint64_t now_ns = shard_.now_ns();
   const uint64_t left_ns = give_up_ns > now_ns ? give_up_ns - now_ns : 0;
   call.pull_from(loan.source(), left_ns - left_ns / 8);
   if (call.shared != nullptr) stay_awake_while_moving(value.size());
   const OpResult answered = co_await call_keyed(call, give_up_ns);
-  const Result<uint64_t> version = writing.version_of(answered);
   if (answered.value != 0) {
     loan.settle();
-    is_pull_refused_ = version.code() == Code::kUnsupported;
+    is_pull_refused_ = answered.code == Code::kUnsupported;
     refused_opened_ns_ = opened_ns;
   }
-  co_return version;
+  co_return answered;
 }
 
 }  // namespace refract::kv

@@ -27,6 +27,8 @@ enum class NumberedMethod : uint16_t {
   kSessionResume = 0xd1,  // SessionRequest. SessionReply; kInvalidated: no such session, or another secret.
   kOperations = 0xd2,     // OperationsRequest. An OperationAnswer for each.
   kClear = 0xd3,          // clear_wire.h
+  // PutPulledRequest without a condition, key. Handle of a draft, when all bytes are there: kCommit puts it.
+  kPullDraft = 0xd4,
 };
 
 inline constexpr size_t kOperationsPerCall = kKeysPerCall;
@@ -84,7 +86,7 @@ enum class OperationKind : uint8_t {
   kErase = 2,  // Likewise no argument.
   kFunction = 3,   // The value is its arguments.
   kCondition = 4,  // Changes nothing, and has no number.
-  kCommit = 5,     // No key. The argument: the handle of an upload of the connection.
+  kCommit = 5,     // No key. The argument: the handle of a draft of the connection (put_begin, kPullDraft).
 };
 
 struct Operation {  // | key | value

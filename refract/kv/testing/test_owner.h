@@ -8,6 +8,7 @@
 #include "refract/base/check.h"
 #include "refract/fabric/dispatcher.h"
 #include "refract/kv/owner/chains/chain_server.h"
+#include "refract/kv/owner/numbered/numbered_service.h"
 #include "refract/kv/owner/ports.h"
 #include "refract/kv/owner/service/domain_windows.h"
 #include "refract/kv/owner/service/remote_server.h"
@@ -43,30 +44,30 @@ struct Owner {
                  .windows = &windows}),
         remote(domain, clock),
         chains({.table = table, .heap = heap, .writer = writer, .shard = shard}),
-        services(
-            {{0, &service}, {wire::kRemoteMethodsBegin, &remote}, {prism::kMethodsBegin, &chains.service()}}),
+        numbered({.table = recovered(bytes),
+                  .service = service,
+                  .shard = shard,
+                  .digest = [](const wire::SessionSecret&) noexcept { return SecretDigest{}; }}),
+        services({{0, &service},
+                  {wire::kRemoteMethodsBegin, &remote},
+                  {wire::kNumberedMethodsBegin, &numbered},
+                  {prism::kMethodsBegin, &chains.service()}}),
         server(services, shard),
         dispatcher(domain, shard, &server) {
-    pins.add(session_pins);
-    heap.add({0}, bytes.count);
-    chains.on_memory_added();
-    // Two regions, so that remote readers meet both.
-    first_bytes_ = bytes.count / kChunkBytes / 2 * kChunkBytes;
-    REFRACT_CHECK(remote.add({.start = {0}, .bytes = {bytes.base, first_bytes_}}).has_value());
-    if (!bytes.hides_half) tell_rest();
-    REFRACT_CHECK(table.recover().has_value());
     service.answer_through(&server);
+    numbered.answer_through(&server);
     remote.answer_through(&server);
     chains.answer_through(&server);
   }
 
   void tell_rest() {
-    std::byte* const rest = writer.base() + first_bytes_;
+    std::byte* const rest = writer.base() + first_bytes;
     const bool is_told =
-        remote.add({.start = {first_bytes_}, .bytes = {rest, heap.end() - first_bytes_}}).has_value();
+        remote.add({.start = {first_bytes}, .bytes = {rest, heap.end() - first_bytes}}).has_value();
     REFRACT_CHECK(is_told);
   }
 
+  uint64_t first_bytes = 0;  // Of the first region.
   SessionPins session_pins;
   PinSources pins;
   NoGrowth growth;
@@ -77,12 +78,24 @@ struct Owner {
   TableService service;
   RemoteServer remote;
   ChainServer chains;
+  NumberedService numbered;
   rpc::ServiceTable services;
   rpc::Server server;
   fabric::Dispatcher dispatcher;
 
  private:
-  uint64_t first_bytes_ = 0;
+  // Not before: the service of numbered writes looks at the sessions that were found.
+  [[nodiscard]] Table& recovered(const Bytes& bytes) {
+    pins.add(session_pins);
+    heap.add({0}, bytes.count);
+    chains.on_memory_added();
+    // Two regions, so that remote readers meet both.
+    first_bytes = bytes.count / kChunkBytes / 2 * kChunkBytes;
+    REFRACT_CHECK(remote.add({.start = {0}, .bytes = {bytes.base, first_bytes}}).has_value());
+    if (!bytes.hides_half) tell_rest();
+    REFRACT_CHECK(table.recover().has_value());
+    return table;
+  }
 };
 
 }  // namespace refract::kv::test

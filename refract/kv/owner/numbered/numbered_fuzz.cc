@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Arbitrary bodies of the calls of numbered writes, and of those that stage keys and open uploads for them,
+// Arbitrary bodies of the calls of numbered writes, and of those that stage keys and bring drafts for them,
 // by two connections that take each other's session: to a service with a table behind it. Every call is
 // answered by a code of the contract, each operation of a sound one too, nothing waits for ever, and the
 // table stays sound. The first byte says which table: one with room, one that is full, or one that is full
@@ -13,7 +13,9 @@
 #include <vector>
 
 #include "refract/base/check.h"
+#include "refract/kv/calls/lender.h"
 #include "refract/kv/layout/clear_wire.h"
+#include "refract/kv/layout/pull_wire.h"
 #include "refract/kv/testing/test_numbered.h"
 
 namespace {
@@ -26,8 +28,8 @@ constexpr size_t kWorlds = 3;
 
 std::unique_ptr<test::Served> make(World world) {
   const bool is_full = world != World::kRoomy;
-  auto served = std::make_unique<test::Served>(
-      test::ServedOptions{.chunks = is_full ? 5U : 8U, .chunks_max = is_full ? 5U : 8U});
+  auto served = std::make_unique<test::Served>(test::ServedOptions{
+      .chunks = is_full ? 5U : 8U, .chunks_max = is_full ? 5U : 8U, .link = {.reads_bypass_cpu = true}});
   Table& table = served->space.table();
   for (const size_t bytes : {100'000U, 5'000U, 300U, 10U}) {
     for (int i = 0; is_full && i < 100'000; ++i) {
@@ -39,13 +41,24 @@ std::unique_ptr<test::Served> make(World world) {
   return served;
 }
 
-// What an input cannot guess stands for itself: the session's name, the handle of the latest upload, and the
-// moment of the latest clear.
+// What an input cannot guess stands for itself: the session's name, the handle of the latest upload, the
+// moment of the latest clear, and where something is lent.
 struct Known {
   wire::SessionRequest session{};
   uint64_t upload = 0;
   uint64_t clear = 0;
+  refract::fabric::RemoteSpan lent{};
 };
+
+void put_lent(std::span<std::byte> body, const refract::fabric::RemoteSpan& lent) {
+  wire::PutPulledRequest request{};
+  if (body.size() < sizeof(request)) return;
+  std::memcpy(&request, body.data(), sizeof(request));
+  if (request.address_key != 1) return;
+  request.address = lent.address.bits;
+  request.address_key = lent.key.bits;
+  std::memcpy(body.data(), &request, sizeof(request));
+}
 
 void put_known(uint16_t method, std::span<std::byte> body, const Known& known) {
   if (body.size() >= sizeof(known.session) &&
@@ -54,6 +67,7 @@ void put_known(uint16_t method, std::span<std::byte> body, const Known& known) {
     std::memcpy(&id, body.data(), sizeof(id));
     if (id == 1) std::memcpy(body.data(), &known.session, sizeof(known.session));
   }
+  if (method == static_cast<uint16_t>(wire::NumberedMethod::kPullDraft)) return put_lent(body, known.lent);
   const bool names_upload = method == static_cast<uint16_t>(wire::Method::kPutPiece);
   if (names_upload && body.size() >= sizeof(known.upload)) {
     std::memcpy(body.data(), &known.upload, sizeof(known.upload));
@@ -79,7 +93,9 @@ void put_known(uint16_t method, std::span<std::byte> body, const Known& known) {
 }
 
 void learn(uint16_t method, const test::NumberedPeer& peer, const std::string& reply, Known& known) {
-  if (method == static_cast<uint16_t>(wire::Method::kPutBegin) && reply.size() == sizeof(known.upload)) {
+  const bool opens_upload = method == static_cast<uint16_t>(wire::Method::kPutBegin) ||
+                            method == static_cast<uint16_t>(wire::NumberedMethod::kPullDraft);
+  if (opens_upload && reply.size() == sizeof(known.upload)) {
     known.upload = test::reply_as<uint64_t>(reply);
   }
   if (method == static_cast<uint16_t>(wire::NumberedMethod::kClear)) {
@@ -113,17 +129,20 @@ void check_answers(std::string_view body, std::string_view reply) {
 // The input as calls: which connection and method, two bytes of length, body.
 void serve(World world, std::span<const std::byte> input) {
   const std::unique_ptr<test::Served> served = make(world);
+  static const std::array<std::byte, 4'096> value{};
+  Lender lender(served->counted);
+  const Lender::Loan loan = lender.lend(value);
   std::array<std::optional<test::NumberedPeer>, 2> peers;
   for (auto& peer : peers) peer.emplace(*served, false);
   constexpr std::array<uint16_t, 8> kMethods = {0xd0,
                                                 0xd1,
                                                 0xd2,
                                                 0xd2,
-                                                0xd2,
+                                                0xd4,
                                                 0xd3,
                                                 static_cast<uint16_t>(wire::Method::kStageKey),
                                                 static_cast<uint16_t>(wire::Method::kPutBegin)};
-  Known known;
+  Known known{.lent = loan.source()};
   while (input.size() >= 3) {
     const auto what = static_cast<size_t>(input[0]);
     std::optional<test::NumberedPeer>& peer = peers[what & 1];
@@ -141,7 +160,8 @@ void serve(World world, std::span<const std::byte> input) {
     served->settle();
     if (!peer->peer.session->done(id)) {
       // It waits, until its connection ends, or memory comes or does not.
-      REFRACT_CHECK(served->service.stat().waiting_for_memory > 0);
+      REFRACT_CHECK(served->service.stat().waiting_for_memory > 0 ||
+                    served->service.pulls().bytes_under_way() > 0);
       (void)peer->peer.session->finish(id);
       if ((what & 64) == 0) continue;
       served->growth.allowed = false;

@@ -102,6 +102,8 @@ void NumberedService::execute(const rpc::IncomingCall& call, Connection& connect
       return operations(call.from, connection, call.payload);
     case wire::NumberedMethod::kClear:
       return clear(call.from, connection, call.payload);
+    case wire::NumberedMethod::kPullDraft:
+      return connection.is_over ? answer(call.from, Code::kInvalidated) : parts_.service.pull_draft(call);
   }
   answer(call.from, Code::kUnsupported);
 }
@@ -291,7 +293,8 @@ NumberedOutcome NumberedService::run(NumberedSession* session, const Asked& aske
   return turn_.refuse(*its_session, operation.number, outcome.code);
 }
 
-// What was brought in pieces, under the number and in the tag's order. Its draft is gone behind an outcome.
+// What was brought in pieces, or pulled, under the number and in the tag's order. Its draft is gone behind an
+// outcome.
 NumberedOutcome NumberedService::commit(const rpc::Responder& to, NumberedSession* session,
                                         const Asked& asked) {
   const wire::Operation& operation = asked.operation;
@@ -304,7 +307,12 @@ NumberedOutcome NumberedService::commit(const rpc::Responder& to, NumberedSessio
       return *known;
     }
   }
-  if (upload == nullptr) return {.code = Code::kInvalidated};
+  // A last word: what is behind it may be executed now.
+  if (upload == nullptr) {
+    const bool has_number = operation.number != 0;
+    return has_number ? turn_.refuse(*session, operation.number, Code::kInvalidated)
+                      : NumberedOutcome{.code = Code::kInvalidated};
+  }
   if (upload->options.request) return {.code = Code::kInvalidArgument};
   const bool had_window = upload->window.has_value();
   if (!state->seal(*upload)) {

@@ -374,6 +374,7 @@ TEST_F(NumberedServiceTest, an_upload_is_committed_as_an_operation) {
   EXPECT_TRUE(again.is_told_again());
   EXPECT_EQ(again.version, made.version);
   EXPECT_EQ(peer.one(commit(2, first)).code, Code::kInvalidated) << "it is not there any more";
+  EXPECT_EQ(peer.one(withdraw_op(2)).code, Code::kInvalidated) << "a last word, for others follow";
 
   const uint64_t part = begin("key", "value", 4);
   EXPECT_EQ(peer.one(commit(3, part)).code, Code::kInvalidArgument) << "a byte is missing";

@@ -43,7 +43,8 @@ class PullFetcher {
 
   struct Pull {
     rpc::Responder to;
-    uint64_t upload = 0;  // The taker's word for it.
+    uint64_t upload = 0;  // The taker's word for it, likewise the next.
+    bool is_draft = false;
     fabric::RemoteSpan source;
     std::span<std::byte> target;
     uint64_t give_up_ns = 0;  // No READ is begun from then on.

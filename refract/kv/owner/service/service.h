@@ -97,6 +97,8 @@ class TableService final : public rpc::Service,
   void retry_also(writes::WaitingBeside* beside) noexcept { beside_ = beside; }
   // What the session holds open: staged keys, uploads. Null: it has ended.
   [[nodiscard]] SessionState* state_of(rpc::SessionId session) noexcept;
+  // Has a value brought into a draft of the session, and answers (wire::NumberedMethod::kPullDraft).
+  void pull_draft(const rpc::IncomingCall& call);
   // The other service has executed so many, which count as single calls do.
   void count_writes(uint64_t puts, uint64_t erases) noexcept;
 

@@ -68,6 +68,7 @@ struct Write {
   uint64_t upload = 0;
   fabric::RemoteSpan source{};  // kPutPulled, likewise below.
   uint64_t give_up_ns = 0;
+  bool is_draft = false;  // kPutPulled: its upload stays open when the bytes are there.
 };
 // A page that waits for its turn.
 struct PendingScan {
