@@ -41,6 +41,7 @@ struct NumberedCall {
     uint64_t number = 0;  // 0: it has none.
     uint32_t tag = 0;
     const NumberedOperation* operation = nullptr;  // Null: the number is withdrawn.
+    uint64_t draft = 0;                            // It is committed; 0: the call brings the value.
   };
 
   What what = What::kOperations;

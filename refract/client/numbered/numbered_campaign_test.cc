@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Random schedules of one client and a model of its owner: refusals, waiting, answers that are lost or come
-// late, withdrawals, broken connections that still run, killed servers, forgotten sessions. What must hold:
+// late, withdrawals, long values, broken connections that still run, killed servers, forgotten sessions. What
+// must hold:
 //
 // - once, and in order: no operation is decided twice, or behind a younger one of its tag;
 // - true: what a caller is told is what has become of it, for ever;
@@ -10,6 +11,7 @@
 // REFRACT_SEEDS=N runs more seeds of the rules as they are.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstdlib>
 #include <deque>
 #include <map>
@@ -34,6 +36,9 @@ using refract::test::ModelOwner;
 
 class Campaign;
 
+// No message has room for it.
+constexpr std::array<std::byte, 5'000> kLongValue{};
+
 struct TestWrite final : NumberedWrite {
   TestWrite(Campaign& by, uint64_t id_, const NumberedOperation& what)
       : NumberedWrite(what), campaign(by), id(id_) {}
@@ -51,6 +56,8 @@ class Campaign {
     chances_ = {.refuses = perhaps(0.2), .waits = perhaps(0.5), .fails = 0.1};
     tags_ = 1 + prng_.below(4);
     conditions_ = perhaps(0.15);
+    longs_ = perhaps(0.3);
+    gives_drafts_up_ = perhaps(0.01);
     kills_ = perhaps(0.01) + perhaps(0.01);
     forgets_ = perhaps(0.15);
   }
@@ -66,11 +73,17 @@ class Campaign {
   }
 
   void told(TestWrite& write, const NumberedOutcome& outcome) {
+    end_draft(write);
     const auto decided = owner_.decided.find(write.id);
     const bool is_decided = decided != owner_.decided.end();
     const bool is_condition = write.operation.kind == OperationKind::kCondition;
     if (outcome.code == Code::kDeadlineExceeded) {
       if (!write.is_given_up) fail("told that its time is over, and it was not");
+      not_executed_.push_back(write.id);
+    } else if (outcome.code == Code::kUnavailable) {
+      const bool is_lost = is_decided && decided->second.code == Code::kInvalidated;
+      if (!is_lost || owner_.drafts.given_up == 0) fail("told that its draft was given up, and it was not");
+    } else if (outcome.code == Code::kNoSpace) {
       not_executed_.push_back(write.id);
     } else if (outcome.code == Code::kIndeterminate) {
       if (owner_.sessions_forgotten == 0) fail("in doubt, and its session is known");
@@ -108,6 +121,8 @@ class Campaign {
     if (dice >= 78 && dice < 95) answer();
     if (dice >= 95) (void)owner_.end_wait(prng_.chance(0.3));
     if (prng_.chance(kills_)) break_connection(prng_.below(2) == 0);
+    if (prng_.chance(gives_drafts_up_)) owner_.drafts.give_up();
+    if (prng_.below(3) == 0) end_drafting();
     forget_told();
   }
 
@@ -118,7 +133,7 @@ class Campaign {
     for (int round = 0; idle < 3 && round < 20'000 && trouble().empty(); ++round) {
       if (!is_connected_) connect();
       pump();
-      const bool is_moving = arrive() || answer() || owner_.end_wait(false);
+      const bool is_moving = arrive() || answer() || owner_.end_wait(false) || end_drafting();
       forget_told();
       idle = is_moving || machine_.has_work() ? 0 : idle + 1;
     }
@@ -132,6 +147,7 @@ class Campaign {
     }
     if (trouble().empty() && owner_.records() > 1) fail("records that nothing acknowledges");
     if (trouble().empty() && machine_.numbers() > 1) fail("numbers that stay in hand");
+    if (trouble().empty() && owner_.drafts.count() > 0) fail("drafts that nothing gives back");
     for (const uint64_t id : not_executed_) {
       if (owner_.decided.contains(id))
         fail("told that it was not executed, and it was: " + std::to_string(id));
@@ -146,8 +162,15 @@ class Campaign {
   }
   void add_one(OperationKind kind, uint32_t tag) {
     const uint64_t id = ++last_id_;
+    const bool is_long = kind == OperationKind::kPut && prng_.chance(is_settling_ ? 0 : longs_);
     auto write = std::make_unique<TestWrite>(
-        *this, id, NumberedOperation{.kind = kind, .tag = tag, .argument = id, .key = {}, .value = {}});
+        *this, id,
+        NumberedOperation{.kind = kind,
+                          .tag = tag,
+                          .argument = id,
+                          .key = {},
+                          .value = std::span(kLongValue).first(is_long ? kLongValue.size() : 0)});
+    if (is_long) long_.insert(id);
     if (machine_.add(*write) != Code::kOk) fail("not taken");
     writes_[id] = std::move(write);
   }
@@ -164,6 +187,7 @@ class Campaign {
     given_up_.insert(write->id);
     const bool is_out = machine_.give_up(*write);
     if (is_out || client_ == BrokenClient::kTellsBeforeWithdrawn) {
+      end_draft(*write);
       machine_.leave(*write);
       not_executed_.push_back(write->id);
       writes_.erase(write->id);
@@ -172,12 +196,42 @@ class Campaign {
   void leave() {
     TestWrite* const write = any();
     if (write == nullptr) return;
+    end_draft(*write);
     machine_.leave(*write);
     writes_.erase(write->id);
   }
   void forget_told() {
     for (const uint64_t id : forget_later_) writes_.erase(id);
     forget_later_.clear();
+  }
+
+  // --- Long values ---
+
+  void begin_drafts() {
+    while (NumberedWrite* const write = machine_.next_draft()) {
+      drafting_.push_back(static_cast<TestWrite*>(write));
+    }
+  }
+  // One comes, or does not. False: none is on its way.
+  bool end_drafting() {
+    begin_drafts();
+    if (drafting_.empty() || !is_connected_) return false;
+    const auto at = drafting_.begin() + static_cast<ptrdiff_t>(prng_.below(drafting_.size()));
+    TestWrite& write = **at;
+    drafting_.erase(at);
+    const uint64_t dice = is_settling_ ? 9 : prng_.below(10);
+    if (dice == 0) {
+      machine_.not_drafted_now(write);
+    } else if (dice == 1) {
+      machine_.not_drafted(write, Code::kNoSpace);
+    } else {
+      machine_.drafted(write, owner_.drafts.begin(connection_));
+    }
+    return true;
+  }
+  void end_draft(const TestWrite& write) {
+    std::erase(drafting_, &write);
+    if (client_ != BrokenClient::kKeepsDrafts) owner_.drafts.end(write.draft());
   }
 
   // --- What travels ---
@@ -200,6 +254,7 @@ class Campaign {
       owner_.see_end(connection_);
     }  // Else it is half dead, and what it has under way comes later.
     owner_.replies.clear();
+    drafting_.clear();
     machine_.lost();
   }
 
@@ -249,6 +304,12 @@ class Campaign {
     if (client_ == BrokenClient::kSendsBehindConditions && !is_asking && call.items.back().is_condition) {
       travelling.is_late = true;
     }
+    for (ModelOwner::Item& item : call.items) {
+      if (item.draft == 0) continue;
+      if (client_ == BrokenClient::kSendsBehindDrafts) travelling.is_late = true;
+      const uint64_t first = first_draft_.try_emplace(item.id, item.draft).first->second;
+      if (client_ == BrokenClient::kCommitsOldDrafts) item.draft = first;
+    }
   }
 
   // What a broken client takes an answer for without its owner.
@@ -264,14 +325,14 @@ class Campaign {
       return true;
     }
     if (call.what != NumberedCall::What::kOperations || call.items.front().id != 0) return false;
-    const bool is_given_up = given_up_.contains(id_of_number_[call.items.front().number]);
-    if (client_ == BrokenClient::kAsksNothing ? is_given_up : client_ != BrokenClient::kGivesUpSilently) {
-      return false;
-    }
+    const uint64_t id = id_of_number_[call.items.front().number];
+    const bool is_given_up = given_up_.contains(id);
+    const bool asks_none = client_ == BrokenClient::kAsksNothing ||
+                           (client_ == BrokenClient::kCommitsWithoutAsking && long_.contains(id));
+    if (asks_none ? is_given_up : client_ != BrokenClient::kGivesUpSilently) return false;
     ModelOwner::Reply reply{.connection = message.connection, .place = call.place};
     for (size_t i = 0; i < call.items.size(); ++i) {
-      kv::wire::TakenAnswer answer{};
-      answer.answer.place = kv::wire::kPlaceUnknown;
+      kv::wire::TakenAnswer answer = ModelOwner::Reply::plain(Code::kOk);
       answer.answer.flags = kv::wire::OperationAnswer::kNotExecuted;
       reply.answers.push_back(answer);
     }
@@ -314,6 +375,8 @@ class Campaign {
   ModelOwner::Chances chances_;
   uint64_t tags_ = 1;
   double conditions_ = 0;
+  double longs_ = 0;
+  double gives_drafts_up_ = 0;
   double kills_ = 0;
   double forgets_ = 0;
 
@@ -329,6 +392,9 @@ class Campaign {
   std::set<uint64_t> given_up_;
   std::set<uint64_t> acknowledged_;
   std::set<uint32_t> swapped_;
+  std::vector<TestWrite*> drafting_;  // Long values on their way.
+  std::set<uint64_t> long_;
+  std::map<uint64_t, uint64_t> first_draft_;  // Of ids.
   bool is_first_call_ = false;
   bool is_settling_ = false;
   std::string trouble_;
@@ -363,7 +429,10 @@ INSTANTIATE_TEST_SUITE_P(Each, BrokenClients,
                                          BrokenClient::kTakesUnknownForNo, BrokenClient::kAcknowledgesOnce,
                                          BrokenClient::kForgetsLateAnswers,
                                          BrokenClient::kSendsNewOnesInFront,
-                                         BrokenClient::kSendsBehindConditions));
+                                         BrokenClient::kSendsBehindConditions,
+                                         BrokenClient::kSendsBehindDrafts,
+                                         BrokenClient::kCommitsWithoutAsking, BrokenClient::kCommitsOldDrafts,
+                                         BrokenClient::kKeepsDrafts));
 
 class BrokenOwners : public testing::TestWithParam<BrokenOwner> {};
 TEST_P(BrokenOwners, a_broken_rule_of_the_owner_is_found) {
@@ -375,7 +444,8 @@ INSTANTIATE_TEST_SUITE_P(
     Each, BrokenOwners,
     testing::Values(BrokenOwner::kNoBar, BrokenOwner::kBarOfOne, BrokenOwner::kWaitingOutlivesConnection,
                     BrokenOwner::kAcknowledgesByPlaceAlone, BrokenOwner::kRecordsEndWithConnection,
-                    BrokenOwner::kErrorsLeaveNoRecord, BrokenOwner::kAskingTakesNothingOut));
+                    BrokenOwner::kErrorsLeaveNoRecord, BrokenOwner::kAskingTakesNothingOut,
+                    BrokenOwner::kDraftsOutliveConnection));
 
 }  // namespace
 }  // namespace refract::client

@@ -29,7 +29,7 @@ bool NumberedWrites::answered(uint32_t place, std::span<const TakenAnswer> answe
       is_any_refused = true;
       was_refused(*member.entry);
     } else {
-      finish(*member.entry, NumberedOutcome::of(answers[i]), answers[i].answer.place);
+      came(*member.entry, answers[i]);
     }
   }
   continue_bars_of(*call, !is_any_refused);
@@ -69,12 +69,21 @@ void NumberedWrites::refused(uint32_t place, Code code) {
   tell_all();
 }
 
+// With its outcome, also where that is told again. A draft has gone with it; or the owner had given it up, as
+// it may after half a minute.
+void NumberedWrites::came(Entry& entry, const TakenAnswer& answer) {
+  if (entry.write != nullptr) entry.write->draft_ = 0;
+  NumberedOutcome outcome = NumberedOutcome::of(answer);
+  if (outcome.code == Code::kInvalidated) outcome.code = Code::kUnavailable;
+  finish(entry, outcome, answer.answer.place);
+}
+
 void NumberedWrites::was_asked(Entry& entry, const TakenAnswer& answer) {
   if (entry.asking != Entry::Asking::kUnderWay) return;
   if (answer.code == Code::kOverloaded) return want_asking(entry);
   entry.asking = Entry::Asking::kNot;
   if ((answer.answer.flags & kv::wire::OperationAnswer::kNotExecuted) == 0) {
-    finish(entry, NumberedOutcome::of(answer), answer.answer.place);
+    came(entry, answer);
   } else if (entry.is_given_up || entry.write == nullptr) {
     end(entry, Code::kDeadlineExceeded);
   } else {
@@ -154,7 +163,12 @@ void NumberedWrites::continue_bar(uint64_t key, bool is_passing) {
 // Where nothing in it was refused any more, all of it is as what is new.
 void NumberedWrites::look_at_bar(uint64_t key, Bar& bar) {
   if (bar.is_under_way) return;
-  if (bar.held.is_empty() || bar.held.first()->entry_ == nullptr) return lift(key, bar);
+  const NumberedWrite* const first = bar.held.first();
+  if (first != nullptr && first->is_drafting_) {
+    bar.is_due = false;
+    return;
+  }
+  if (first == nullptr || first->entry_ == nullptr) return lift(key, bar);
   if (!std::exchange(bar.is_due, true)) (bar.is_passing ? due_to_follow_ : due_).push_back(key);
 }
 
@@ -202,6 +216,8 @@ void NumberedWrites::lost() {
   const auto take_all = [&unsent](WriteList& list) {
     while (!list.is_empty()) {
       unsent.push_back(list.first());
+      list.first()->draft_ = 0;
+      list.first()->is_drafting_ = false;
       WriteList::remove(*list.first());
     }
   };
@@ -210,12 +226,14 @@ void NumberedWrites::lost() {
   bars_.clear();
   due_.clear();
   due_to_follow_.clear();
+  to_draft_.clear();
   to_ask_.clear();
   for (NumberedWrite* const write : unsent) {
     if (write->entry_ != nullptr) (void)detach(*write->entry_);
   }
   for (Entry& entry : entries_) {
     if (!is_pending(entry)) continue;
+    if (entry.write != nullptr) entry.write->draft_ = 0;
     if (entry.is_condition && entry.write != nullptr) {
       unsent.push_back(&detach(entry));
     } else {

@@ -24,6 +24,15 @@ kv::wire::Operation wire_form(const NumberedCall::Item& item) noexcept {
   operation.tag = item.tag;
   operation.kind = static_cast<uint8_t>(OperationKind::kWithdraw);
   if (item.operation == nullptr) return operation;
+  if (item.draft != 0) {
+    // What its begin has said is not said again.
+    operation.kind = static_cast<uint8_t>(OperationKind::kCommit);
+    operation.value_bytes = item.operation->argument != 0 ? sizeof(item.operation->argument) : 0;
+    operation.argument = item.draft;
+    operation.if_version = item.operation->if_version;
+    operation.flags = item.operation->flags;
+    return operation;
+  }
   operation.value_bytes = static_cast<uint32_t>(item.operation->value.size());
   operation.argument = item.operation->argument;
   operation.if_version = item.operation->if_version;
@@ -38,6 +47,7 @@ kv::wire::Operation wire_form(const NumberedCall::Item& item) noexcept {
 
 void TimedWrite::told(const NumberedOutcome& outcome) noexcept {
   if (timed_ != nullptr) TimedWrites::remove(*this);
+  if (drafts_ != nullptr) drafts_->end(*this);
   over(outcome);
 }
 
@@ -57,7 +67,11 @@ void TimedWrites::remove(TimedWrite& one) noexcept {
 }
 
 NumberedShard::NumberedShard(Peers& peers, uint32_t number)
-    : peers_(peers), number_(number), layout_(peers.layout_of(number)), writes_(kv::functions::version()) {}
+    : peers_(peers),
+      number_(number),
+      layout_(peers.layout_of(number)),
+      writes_(kv::functions::version()),
+      drafts_(peers.shard(), *this) {}
 
 NumberedShard::~NumberedShard() {
   detach();
@@ -92,12 +106,13 @@ bool NumberedShard::give_up(TimedWrite& write) noexcept {
 
 void NumberedShard::leave(TimedWrite& write) noexcept {
   if (write.timed_ != nullptr) TimedWrites::remove(write);
+  drafts_.end(write);
   writes_.leave(write);
   wake();
 }
 
 void NumberedShard::wake() {
-  if (is_running_ || !writes_.has_to_send()) return;
+  if (is_running_ || !has_to_do()) return;
   is_running_ = true;
   running_ = run();
   running_.start();
@@ -108,10 +123,11 @@ Task<> NumberedShard::run() {
   // What others of this turn add goes with it.
   co_await shard.sleep_for(0);
   Patience patience;
-  while (writes_.has_to_send()) {
+  while (has_to_do()) {
+    drafts_.tell(writes_);
     if (attach()) {
       patience = {};
-      if (send_all()) break;
+      if (send_all() && !drafts_.has_to_tell()) break;
       co_await shard.sleep_until(std::max(not_before_ns_, shard.now_ns() + kCreditPause_ns));
       continue;
     }
@@ -153,6 +169,7 @@ void NumberedShard::detach() noexcept {
   if (is_there) connection_->numbered().listen(nullptr);
   connection_ = nullptr;
   use_.reset();
+  drafts_.end_all();
   if (writes_.is_connected()) writes_.lost();
 }
 
@@ -173,7 +190,17 @@ bool NumberedShard::send_all() noexcept {
     sent = 0;
   }
   if (sent > 0) connection_->numbered().flush();
+  begin_drafts();
   return true;
+}
+
+void NumberedShard::begin_drafts() {
+  while (drafts_.has_room()) {
+    auto* const write = static_cast<TimedWrite*>(writes_.next_draft());
+    if (write == nullptr) return;
+    write->drafts_ = &drafts_;
+    drafts_.begin(*connection_, *write, write->begun_ns_ + withdraw_after_ns());
+  }
 }
 
 bool NumberedShard::send(const NumberedCall& call) noexcept {
@@ -187,6 +214,11 @@ bool NumberedShard::send(const NumberedCall& call) noexcept {
   }
   for (const NumberedCall::Item& item : call.items()) {
     const NumberedOperation* const operation = item.operation;
+    if (item.draft != 0) {
+      const std::span<const uint64_t> expiry(&operation->argument, operation->argument != 0 ? 1 : 0);
+      body_.add(wire_form(item), {}, std::as_bytes(expiry));
+      continue;
+    }
     body_.add(wire_form(item), operation != nullptr ? operation->key : std::span<const std::byte>(),
               operation != nullptr ? operation->value : std::span<const std::byte>());
   }
@@ -228,7 +260,7 @@ void NumberedShard::answers_were_lost() noexcept {
 Task<> NumberedShard::watch() {
   runtime::Shard& shard = peers_.shard();
   const uint64_t timeout = timeout_ns();
-  const uint64_t withdraw_after = timeout - timeout / 4;
+  const uint64_t withdraw_after = withdraw_after_ns();
   while (timed_.first() != nullptr || withdrawn_.first() != nullptr) {
     uint64_t next_ns = kForever_ns;
     if (timed_.first() != nullptr) next_ns = timed_.first()->begun_ns_ + withdraw_after;
@@ -245,9 +277,10 @@ void NumberedShard::end_overdue(uint64_t now_ns) {
     if (withdrawn_.first() != nullptr) peers_.note(*connection, Code::kIndeterminate);
   }
   while (TimedWrite* const write = timed_.first()) {
-    if (write->begun_ns_ + timeout - timeout / 4 > now_ns) break;
+    if (write->begun_ns_ + withdraw_after_ns() > now_ns) break;
     TimedWrites::remove(*write);
     if (writes_.give_up(*write)) {
+      drafts_.end(*write);
       write->over(NumberedOutcome::of(writes_.is_connected() ? Code::kDeadlineExceeded : Code::kUnavailable));
     } else {
       withdrawn_.add(*write);
@@ -256,6 +289,7 @@ void NumberedShard::end_overdue(uint64_t now_ns) {
   while (TimedWrite* const write = withdrawn_.first()) {
     if (write->begun_ns_ + timeout > now_ns) break;
     TimedWrites::remove(*write);
+    drafts_.end(*write);
     writes_.leave(*write);
     write->over(NumberedOutcome::of(Code::kIndeterminate));
   }

@@ -3,6 +3,8 @@
 // says over the connection that there is, waits for the next one where it ended, and ends what takes too
 // long.
 //
+// Long values are brought into drafts first, a bounded number at once (drafts.h).
+//
 // A write's time is its client's timeout. It is withdrawn when three quarters of that are over, so that the
 // last one is for learning what became of it; then it is told kIndeterminate, and its number stays in hand.
 //
@@ -14,6 +16,7 @@
 #include <optional>
 #include <span>
 
+#include "refract/client/numbered/drafts.h"
 #include "refract/client/numbered/numbered_write.h"
 #include "refract/client/numbered/numbered_writes.h"
 #include "refract/client/paths/peers.h"
@@ -40,6 +43,7 @@ class TimedWrite : public NumberedWrite {
   friend class NumberedShard;
 
   uint64_t begun_ns_ = 0;
+  Drafts* drafts_ = nullptr;      // Of its shard, where it has or had one.
   TimedWrites* timed_ = nullptr;  // That it is in, if it is.
   TimedWrite* earlier_ = nullptr;
   TimedWrite* later_ = nullptr;
@@ -62,7 +66,7 @@ class TimedWrites {
   TimedWrite* last_ = nullptr;
 };
 
-class NumberedShard final : private kv::NumberedChannel::Listener {
+class NumberedShard final : private kv::NumberedChannel::Listener, private Drafts::Listener {
  public:
   // `number`: of the shard, as the peers have it. The peers outlive it.
   NumberedShard(Peers& peers, uint32_t number);
@@ -86,10 +90,15 @@ class NumberedShard final : private kv::NumberedChannel::Listener {
                                   std::span<const kv::wire::TakenAnswer> answers) noexcept override;
   void call_was_refused(uint32_t place, Code code) noexcept override;
   void answers_were_lost() noexcept override;
+  void draft_is_over() noexcept override { wake(); }
 
   [[nodiscard]] KeyOwner place() const noexcept { return {.key = {}, .shard = number_}; }
   [[nodiscard]] uint64_t timeout_ns() const noexcept { return peers_.settings().options.timeout_ns; }
+  [[nodiscard]] uint64_t withdraw_after_ns() const noexcept { return timeout_ns() - timeout_ns() / 4; }
   void wake();
+  [[nodiscard]] bool has_to_do() const noexcept {
+    return writes_.has_to_send() || drafts_.has_to_tell() || (writes_.has_to_draft() && drafts_.has_room());
+  }
   void look_further();
   [[nodiscard]] runtime::Task<> run();
   // False: there is no server now.
@@ -98,6 +107,7 @@ class NumberedShard final : private kv::NumberedChannel::Listener {
   // False: not all could be sent now.
   [[nodiscard]] bool send_all() noexcept;
   [[nodiscard]] bool send(const NumberedCall& call) noexcept;
+  void begin_drafts();
   [[nodiscard]] runtime::Task<> watch();
   void end_overdue(uint64_t now_ns);
 
@@ -105,6 +115,7 @@ class NumberedShard final : private kv::NumberedChannel::Listener {
   const uint32_t number_;
   uint64_t layout_;
   NumberedWrites writes_;
+  Drafts drafts_;
   TimedWrites timed_;
   TimedWrites withdrawn_;
   kv::wire::OperationsBody body_;

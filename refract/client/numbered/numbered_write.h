@@ -14,12 +14,16 @@
 #include "refract/kv/layout/numbered_wire.h"
 #include "refract/memory/remote_visible.h"
 
+namespace refract {
+class SharedBuffer;
+}
 namespace refract::client {
 
 struct NumberedEntry;
 class WriteList;
 
-// What it is to do: as kv::wire::Operation has it. Key and value live until it is over.
+// What it is to do: as kv::wire::Operation has it. Key and value live until it is over. A put that no message
+// has room for is a commit on the way, of a draft that its caller has brought (NumberedWrites::next_draft()).
 struct NumberedOperation {
   kv::wire::OperationKind kind = kv::wire::OperationKind::kPut;  // Not kWithdraw.
   uint8_t flags = 0;
@@ -29,6 +33,7 @@ struct NumberedOperation {
   uint64_t if_version = 0;
   std::span<const std::byte> key = {};
   std::span<const std::byte> value = {};
+  SharedBuffer* shared = nullptr;  // Where the value lies, if it was built there.
 };
 
 // What became of it. kDeadlineExceeded: its time was over, and it has not been executed and will not be.
@@ -75,6 +80,9 @@ class NumberedWrite {
 
   NumberedOperation operation;
 
+  // What the owner of the connection has for it, and did not commit. 0: nothing.
+  [[nodiscard]] uint64_t draft() const noexcept { return draft_; }
+
  protected:
   ~NumberedWrite() = default;
 
@@ -83,6 +91,8 @@ class NumberedWrite {
   friend class WriteList;
 
   uint64_t number_ = 0;  // 0: it is not added.
+  uint64_t draft_ = 0;
+  bool is_drafting_ = false;  // It waits for its draft.
   NumberedEntry* entry_ = nullptr;
   WriteList* list_ = nullptr;  // That it is in, at most one.
   NumberedWrite* previous_ = nullptr;

@@ -25,6 +25,11 @@ size_t answer_bytes_of(OperationKind kind) noexcept {
   return sizeof(kv::wire::OperationAnswer) + kv::wire::answer_bytes_max(kind);
 }
 
+// A draft that is begun with room for an expiry, and only that one, is told it.
+size_t commit_bytes(const NumberedOperation& operation) noexcept {
+  return sizeof(kv::wire::Operation) + (operation.argument != 0 ? sizeof(operation.argument) : 0);
+}
+
 // As many acknowledgements find room in a call beside any operation that add() takes.
 size_t acknowledged_max(size_t body_bytes_max) noexcept {
   return std::min(kAcknowledgedPerCall, body_bytes_max / 4 / sizeof(Acknowledged));
@@ -57,12 +62,26 @@ size_t NumberedWrites::operation_bytes_max() const noexcept {
   return limits_.body_bytes_max - std::min(front, limits_.body_bytes_max);
 }
 
+bool NumberedWrites::is_long(const NumberedOperation& operation) const noexcept {
+  return limits_.body_bytes_max != 0 && client::bytes_of(operation) > operation_bytes_max();
+}
+
+// A draft's room for an expiry is fixed when it begins, so that none keeps what is there.
+bool NumberedWrites::needs_draft(const NumberedWrite& write) const noexcept {
+  return write.draft_ == 0 && is_long(write.operation);
+}
+
+size_t NumberedWrites::bytes_of(const NumberedWrite& write) const noexcept {
+  return write.draft_ != 0 ? commit_bytes(write.operation) : client::bytes_of(write.operation);
+}
+
 // Before it was ever connected everything is taken, and looked at then.
 Code NumberedWrites::check(const NumberedOperation& operation) const noexcept {
   const bool is_function = operation.kind == OperationKind::kFunction;
   if (is_function && is_functions_known_ && !are_functions_ours_) return Code::kUnsupported;
-  const bool is_too_large = limits_.body_bytes_max != 0 && bytes_of(operation) > operation_bytes_max();
-  return is_too_large ? Code::kTooLarge : Code::kOk;
+  const bool may_be_drafted =
+      operation.kind == OperationKind::kPut && (operation.flags & kv::wire::Operation::kKeepsExpiry) == 0;
+  return is_long(operation) && !may_be_drafted ? Code::kTooLarge : Code::kOk;
 }
 
 Code NumberedWrites::add(NumberedWrite& write) {
@@ -71,6 +90,7 @@ Code NumberedWrites::add(NumberedWrite& write) {
   // At a million a second they last for nine years.
   if (last_number_ == kv::wire::kNumberMax) return Code::kOverloaded;
   write.number_ = ++last_number_;
+  write.draft_ = 0;
   ++writes_;
   unsent_.add(write);
   return Code::kOk;
@@ -87,6 +107,7 @@ bool NumberedWrites::give_up(NumberedWrite& write) {
   if (write.list_ == &telling_) return false;
   const uint64_t bar = bar_of(write.operation.tag, write.number_);
   Entry* const entry = write.entry_;
+  (void)end_drafting(write);
   if (write.list_ != nullptr) {
     WriteList::remove(write);
     if (const auto found = bars_.find(bar); found != bars_.end()) look_at_bar(bar, found->second);
@@ -186,6 +207,7 @@ const NumberedCall* NumberedWrites::next_of_bar(std::deque<uint64_t>& due) {
 void NumberedWrites::follow(Bar& bar, size_t width) {
   while (!bar.held.is_empty() && sent_->count < width && has_room_for(*bar.held.first())) {
     NumberedWrite& first = *bar.held.first();
+    if (needs_draft(first)) return;
     put_into_call(first);
     if (first.operation.kind == OperationKind::kCondition) return;
   }
@@ -203,6 +225,10 @@ const NumberedCall* NumberedWrites::next_new() {
     if (bar != bars_.end()) {
       WriteList::remove(one);
       bar->second.held.add(one);
+      continue;
+    }
+    if (needs_draft(one)) {
+      hold_for_draft(one);
       continue;
     }
     if (!has_room_for(one)) break;
@@ -255,8 +281,7 @@ NumberedWrites::Sent& NumberedWrites::begin_call(Kind kind) {
 }
 
 bool NumberedWrites::has_room_for(const NumberedWrite& write) const noexcept {
-  return bytes_of(write.operation) <= room_.bytes &&
-         answer_bytes_of(write.operation.kind) <= room_.answer_bytes &&
+  return bytes_of(write) <= room_.bytes && answer_bytes_of(write.operation.kind) <= room_.answer_bytes &&
          (write.entry_ != nullptr || room_.numbers > 0);
 }
 
@@ -268,10 +293,12 @@ void NumberedWrites::put_into_call(NumberedWrite& write) {
   }
   Entry& entry = *write.entry_;
   become(entry, Entry::What::kUnderWay);
-  room_.bytes -= bytes_of(write.operation);
+  room_.bytes -= bytes_of(write);
   room_.answer_bytes -= answer_bytes_of(write.operation.kind);
-  call_.room[sent_->count] = {
-      .number = entry.is_condition ? 0 : entry.number, .tag = entry.tag, .operation = &write.operation};
+  call_.room[sent_->count] = {.number = entry.is_condition ? 0 : entry.number,
+                              .tag = entry.tag,
+                              .operation = &write.operation,
+                              .draft = write.draft_};
   sent_->members[sent_->count++] = {.entry = &entry, .number = entry.number};
 }
 
@@ -344,7 +371,10 @@ void NumberedWrites::not_sent(uint32_t place) {
       become(entry, Entry::What::kRefused);
       bars_[call->bar].held.add_in_front(*entry.write);
     } else {
-      if (call->members[i].bar != 0) lift(call->members[i].bar, bars_[call->members[i].bar]);
+      // What this call's making has held behind it: a condition is among it, or a long value.
+      if (const auto held = bars_.find(entry.tag); entry.tag != 0 && held != bars_.end()) {
+        lift(entry.tag, held->second);
+      }
       unsent_.add_in_front(detach(entry));
     }
   }

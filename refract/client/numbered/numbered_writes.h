@@ -8,7 +8,8 @@
 //
 // Order of a tag: what it has refused goes before all that is new, and so does a condition until it is
 // answered, since an owner has no bar for it. The first that was refused goes alone, in a call that may wait;
-// then some behind it, and when all of these had an outcome, the others.
+// then some behind it, and when all of these had an outcome, the others. A long value's write holds its tag
+// from its turn on until its draft is there, and then goes like others; a connection's end ends its draft.
 //
 // Threads: one.
 #pragma once
@@ -73,6 +74,13 @@ class NumberedWrites {
   [[nodiscard]] const NumberedCall* next();
   // It was not sent, and is the next one again.
   void not_sent(uint32_t place);
+  // A write whose turn has come and whose value is to be brought into a draft of this connection. Null: none.
+  [[nodiscard]] NumberedWrite* next_draft();
+  // It is there. Of one that does not wait for it any more this means nothing, likewise of the next.
+  void drafted(NumberedWrite& write, uint64_t draft);
+  // It could not be brought: not now, and next_draft() gives it again; or what its caller is told.
+  void not_drafted_now(NumberedWrite& write);
+  void not_drafted(NumberedWrite& write, Code code);
   // Answers of calls; of one that is not under way they mean nothing. False: they make no sense, and the
   // connection is to be ended.
   [[nodiscard]] bool answered(uint32_t place, std::span<const kv::wire::TakenAnswer> answers);
@@ -93,6 +101,8 @@ class NumberedWrites {
     if (state_ != Session::kOpen) return has_work();
     return !unsent_.is_empty() || !to_ask_.empty() || !due_.empty() || !due_to_follow_.empty();
   }
+  // Whether next_draft() may have one.
+  [[nodiscard]] bool has_to_draft() const noexcept { return !to_draft_.empty(); }
   // Writes that are to be told.
   [[nodiscard]] size_t writes() const noexcept { return writes_; }
   // Numbers that have or may have records, or are refused.
@@ -122,7 +132,9 @@ class NumberedWrites {
   };
   // Of a tag; of a write without one its own.
   struct Bar {
-    WriteList held;             // In their order; those that were refused have entries, and come first.
+    // In their order; those that were refused have entries, and come first. Else one comes first that waits
+    // for its draft.
+    WriteList held;
     bool is_under_way = false;  // A call that decides how it continues. Else the first was refused,
     bool is_due = false;        // and it is due.
     bool is_passing = false;    // Its first had an outcome: others may follow.
@@ -138,6 +150,9 @@ class NumberedWrites {
   [[nodiscard]] static uint64_t bar_of(uint32_t tag, uint64_t number) noexcept;
   [[nodiscard]] static bool is_pending(const Entry& entry) noexcept;
   [[nodiscard]] size_t operation_bytes_max() const noexcept;
+  [[nodiscard]] size_t bytes_of(const NumberedWrite& write) const noexcept;
+  [[nodiscard]] bool is_long(const NumberedOperation& operation) const noexcept;
+  [[nodiscard]] bool needs_draft(const NumberedWrite& write) const noexcept;
   [[nodiscard]] Code check(const NumberedOperation& operation) const noexcept;
 
   // Making a call.
@@ -150,6 +165,9 @@ class NumberedWrites {
   [[nodiscard]] bool has_room_for(const NumberedWrite& write) const noexcept;
   void put_into_call(NumberedWrite& write);
   void follow(Bar& bar, size_t width);
+  void hold_for_draft(NumberedWrite& write);
+  // True: it was waiting, and is not any more.
+  [[nodiscard]] bool end_drafting(NumberedWrite& write) noexcept;
   [[nodiscard]] const NumberedCall* finish_call();
   [[nodiscard]] size_t width() const noexcept;
   [[nodiscard]] size_t count_of(Kind kind) const noexcept {
@@ -207,6 +225,7 @@ class NumberedWrites {
   // Bars, or those that were; of the second ones not the first is to be sent, but those behind it.
   std::deque<uint64_t> due_;
   std::deque<uint64_t> due_to_follow_;
+  std::deque<NumberedWrite*> to_draft_;  // Not begun.
   std::deque<Sent> calls_;
   std::array<size_t, 5> calls_under_way_{};
 

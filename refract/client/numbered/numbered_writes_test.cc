@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "refract/base/prng.h"
+#include "refract/client/testing/test_numbered_writes.h"
 
 namespace refract::client {
 namespace {
@@ -22,75 +23,7 @@ namespace {
 using kv::wire::OperationAnswer;
 using kv::wire::OperationKind;
 using kv::wire::TakenAnswer;
-
-constexpr uint32_t kFunctions = 7;
-constexpr std::array<std::byte, 4'096> kBytes{};
-
-struct Write final : NumberedWrite {
-  using NumberedWrite::NumberedWrite;
-  void told(const NumberedOutcome& told_outcome) noexcept override { outcome = told_outcome; }
-  [[nodiscard]] std::optional<Code> code() const {
-    return outcome ? std::optional(outcome->code) : std::nullopt;
-  }
-
-  std::optional<NumberedOutcome> outcome;
-};
-
-TakenAnswer answer_of(Code code, uint16_t place = kv::wire::kPlaceUnknown, uint8_t flags = 0) {
-  TakenAnswer answer{.answer = {}, .code = code, .bytes = {}};
-  answer.answer.place = place;
-  answer.answer.flags = flags;
-  return answer;
-}
-
-class NumberedWritesTest : public testing::Test {
- protected:
-  ~NumberedWritesTest() override {
-    for (auto& write : writes_) machine.leave(*write);
-  }
-
-  void connect(const NumberedWrites::Limits& limits = {.body_bytes_max = 8'192, .answer_bytes_max = 8'192}) {
-    machine.connected(limits);
-  }
-  // Up to the session.
-  void open(uint32_t functions = kFunctions) {
-    const NumberedCall* const call = machine.next();
-    ASSERT_NE(call, nullptr);
-    ASSERT_NE(call->what, NumberedCall::What::kOperations);
-    machine.opened(call->place, {.id = 5, .secret = {}, .functions = functions, .reserved = 0});
-  }
-  Write& add(NumberedOperation operation = {}) {
-    if (operation.key.empty()) operation.key = std::span(kBytes).first(8);
-    writes_.push_back(std::make_unique<Write>(operation));
-    EXPECT_EQ(machine.add(*writes_.back()), Code::kOk);
-    return *writes_.back();
-  }
-  Write& add_of_tag(uint32_t tag) { return add({.tag = tag}); }
-  // All at once, as they are.
-  [[nodiscard]] std::vector<NumberedCall> calls() {
-    std::vector<NumberedCall> calls;
-    while (const NumberedCall* const call = machine.next()) calls.push_back(*call);
-    return calls;
-  }
-  void answer(const NumberedCall& call, std::vector<TakenAnswer> answers) {
-    EXPECT_TRUE(machine.answered(call.place, answers));
-  }
-  // Each with a record of its own, and the same code.
-  void answer_all(const NumberedCall& call, Code code) {
-    std::vector<TakenAnswer> answers;
-    answers.reserve(call.count);
-    for (size_t i = 0; i < call.count; ++i) {
-      answers.push_back(answer_of(code, code == Code::kOverloaded ? kv::wire::kPlaceUnknown : next_place_++));
-    }
-    answer(call, std::move(answers));
-  }
-
-  NumberedWrites machine{kFunctions};
-
- private:
-  std::vector<std::unique_ptr<Write>> writes_;
-  uint16_t next_place_ = 0;
-};
+using refract::test::NumberedWritesTest;
 
 TEST_F(NumberedWritesTest, a_session_is_opened_by_the_first_write_and_not_before) {
   connect();
@@ -146,15 +79,17 @@ TEST_F(NumberedWritesTest, on_the_shortest_channel_a_call_has_as_many_as_answers
 }
 
 TEST_F(NumberedWritesTest, what_no_message_has_room_for_is_told_so_before_or_behind_the_connection) {
-  const Write& early = add({.value = kBytes});
+  constexpr auto kFunction = OperationKind::kFunction;
+  const Write& early = add({.kind = kFunction, .value = kBytes});
   connect({.body_bytes_max = 1'024, .answer_bytes_max = 1'024});
   EXPECT_EQ(early.code(), Code::kTooLarge);
-  Write late({.value = kBytes});
+  Write late({.kind = kFunction, .value = kBytes});
   EXPECT_EQ(machine.add(late), Code::kTooLarge);
   // The longest that goes has room beside as many acknowledgements as a call may bring.
   size_t bytes = 1;
   for (; bytes < 1'024; ++bytes) {
-    Write one({.key = std::span(kBytes).first(8), .value = std::span(kBytes).first(bytes)});
+    Write one(
+        {.kind = kFunction, .key = std::span(kBytes).first(8), .value = std::span(kBytes).first(bytes)});
     if (machine.add(one) != Code::kOk) break;
     machine.leave(one);
   }
@@ -162,7 +97,7 @@ TEST_F(NumberedWritesTest, what_no_message_has_room_for_is_told_so_before_or_beh
   for (int i = 0; i < 100; ++i) (void)add();
   open();
   for (const NumberedCall& call : calls()) answer_all(call, Code::kOk);
-  (void)add({.value = std::span(kBytes).first(bytes - 1)});
+  (void)add({.kind = kFunction, .value = std::span(kBytes).first(bytes - 1)});
   const NumberedCall* const longest = machine.next();
   ASSERT_NE(longest, nullptr);
   EXPECT_EQ(longest->count, 1U);

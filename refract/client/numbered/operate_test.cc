@@ -119,7 +119,9 @@ TEST_F(Operate, what_makes_no_sense_is_refused_without_a_message) {
   EXPECT_EQ(operate("key", {.ttl_ns = 1, .expires_wall_ns = 1}).code, Code::kInvalidArgument);
   EXPECT_EQ(operate("key", {.kind = KeyOperation::Kind::kFunction}).code, Code::kInvalidArgument);
   EXPECT_EQ(operate("key", {.kind = KeyOperation::Kind::kCondition}).code, Code::kInvalidArgument);
-  EXPECT_EQ(operate("key", {.value = std::string(size_t{1} << 20, 'v')}).code, Code::kTooLarge);
+  const std::string much(size_t{1} << 20, 'v');
+  EXPECT_EQ(operate("key", {.kind = KeyOperation::Kind::kFunction, .function = 3, .value = much}).code,
+            Code::kTooLarge);
   EXPECT_EQ(client->messages_sent(), before);
 }
 

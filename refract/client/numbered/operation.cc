@@ -38,6 +38,10 @@ constexpr WireKind kind_of(KeyOperation::Kind kind) noexcept {
   return WireKind::kPut;
 }
 
+Bytes value_of(const KeyOperation& operation) noexcept {
+  return operation.built_in == nullptr ? operation.value : Bytes(operation.built_in->bytes());
+}
+
 client::NumberedOperation numbered_form(Bytes key, const KeyOperation& operation) noexcept {
   uint8_t flags = operation.if_absent ? WireForm::kIfAbsent : 0;
   flags |= operation.if_present ? WireForm::kIfPresent : 0;
@@ -50,12 +54,15 @@ client::NumberedOperation numbered_form(Bytes key, const KeyOperation& operation
           .argument = operation.ttl_ns != 0 ? operation.ttl_ns : operation.expires_wall_ns,
           .if_version = operation.if_version,
           .key = key,
-          .value = operation.value};
+          .value = value_of(operation),
+          .shared = operation.built_in == nullptr ? nullptr : operation.built_in->buffer()};
 }
 
 Code check(Bytes key, const KeyOperation& operation) noexcept {
   if (const Code code = client::check_key(key); code != Code::kOk) return code;
-  if (operation.value.size() > kv::kValueBytesMax) return Code::kTooLarge;
+  if (value_of(operation).size() > kv::kValueBytesMax) return Code::kTooLarge;
+  const bool may_be_built = operation.kind == KeyOperation::Kind::kPut && operation.value.empty();
+  if (operation.built_in != nullptr && !may_be_built) return Code::kInvalidArgument;
   return operation.ttl_ns != 0 && operation.expires_wall_ns != 0 ? Code::kInvalidArgument : Code::kOk;
 }
 
@@ -114,6 +121,35 @@ Task<Operated> AsyncCalls::operate_slowly(Bytes key, KeyOperation operation) {
   co_return co_await found;
 }
 
+// What keeps an expiry and is too long for a message: a draft cannot, so that it is told which.
+Task<Operated> AsyncCalls::operate_on_version(Bytes key, KeyOperation operation, uint64_t begun_ns) {
+  const uint64_t deadline_ns = begun_ns + peers_.settings().options.timeout_ns;
+  for (;;) {
+    const Result<Got> got = co_await exists({.key = key});
+    if (!got && got.code() != Code::kNotFound) co_return Operated{.code = got.code()};
+    KeyOperation put = operation;
+    put.keeps_ttl = false;
+    if (!got) {
+      if (operation.if_present || operation.if_version != 0) co_return Operated{.code = Code::kNotFound};
+      put.if_absent = true;
+    } else {
+      if (operation.if_absent) co_return Operated{.code = Code::kExists};
+      const bool is_it = operation.if_version == 0 || operation.if_version == got->version;
+      if (!is_it) co_return Operated{.code = Code::kVersionMismatch};
+      put.if_present = false;
+      put.if_version = got->version;
+      put.expires_wall_ns = got->expires_wall_ns;
+    }
+    Operating operating(*this, key, put);
+    operating.begun_ns_ = begun_ns;
+    const Operated outcome = co_await operating;
+    const bool has_changed = outcome.code == Code::kVersionMismatch || outcome.code == Code::kNotFound ||
+                             outcome.code == Code::kExists;
+    if (!has_changed) co_return outcome;
+    if (peers_.shard().refresh_now() >= deadline_ns) co_return Operated{.code = Code::kDeadlineExceeded};
+  }
+}
+
 }  // namespace client
 
 Operating AsyncClient::operate(Bytes key, const KeyOperation& operation) noexcept {
@@ -168,16 +204,27 @@ bool Operating::await_suspend(std::coroutine_handle<> waiter) {
   if (outcome_.code != Code::kOk) return false;
   // Which shard it is of is known when its node was reached.
   if (begun_ns_ == 0 && peers.at({.key = key_}) == nullptr) [[unlikely]] {
-    slow_ = calls_.operate_slowly(key_, operation_);
-    return std::move(slow_).operator co_await().await_suspend(waiter);
+    return continue_by(calls_.operate_slowly(key_, operation_));
   }
   if (begun_ns_ == 0) begun_ns_ = peers.shard().now_ns();
   outcome_.code = begin_at_shard(calls_, key_, operation_, begun_ns_);
-  return outcome_.code == Code::kOk;
+  if (outcome_.code == Code::kOk) return true;
+  return is_to_be_read_first() && continue_by(calls_.operate_on_version(key_, operation_, begun_ns_));
+}
+
+bool Operating::continue_by(Task<Operated> slow) {
+  slow_ = std::move(slow);
+  return std::move(slow_).operator co_await().await_suspend(waiter_);
+}
+
+bool Operating::is_to_be_read_first() const noexcept {
+  return outcome_.code == Code::kTooLarge && operation_.keeps_ttl &&
+         operation_.kind == KeyOperation::Kind::kPut && !slow_.valid();
 }
 
 void Operating::over(const Operated& outcome) noexcept {
   outcome_ = outcome;
+  if (is_to_be_read_first() && continue_by(calls_.operate_on_version(key_, operation_, begun_ns_))) return;
   waiter_.resume();
 }
 

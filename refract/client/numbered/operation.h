@@ -36,22 +36,29 @@ struct KeyOperation {
   // Of a put, and of a condition, at most one of the conditions. An erasure has if_version alone.
   bool if_absent = false;   // Else kExists.
   bool if_present = false;  // Else kNotFound.
-  bool keeps_ttl = false;   // Of a put: the entry's time to live stays. Not beside the next two.
-  uint8_t function = 0;     // kv::functions::Function
+  // Of a put: the entry's time to live stays. Not beside the next two. Where the value fits no message, the
+  // client reads that and puts on its version, again where it has changed: then the last try is what stands
+  // in its tag's order.
+  bool keeps_ttl = false;
+  uint8_t function = 0;  // kv::functions::Function
   // Those of one tag are executed in the order in which they were begun, as far as they are of one shard. 0:
   // in any.
   uint32_t tag = 0;
   uint64_t if_version = 0;  // Else kVersionMismatch (kNotFound).
   uint64_t ttl_ns = 0;      // Of a put, at most one of these. 0: the entry stays.
   uint64_t expires_wall_ns = 0;
+  // Of a put of any length that values have; of a function what fits a message.
   Bytes value = {};
+  // Of a put, in place of `value`: what was built in it, which stays as it is, likewise.
+  const Reservation* built_in = nullptr;
 };
 
 // What became of it. Beside the codes of a put and an erase: kInvalidArgument and kTooLarge of a function,
 // whose answer says which error; kUnsupported: the server is of another release, whose functions may differ,
 // and the client has to read, compute and commit instead. Then those of its tag that were begun behind it are
 // kUnsupported, too, so that it may do so before them; likewise behind one that is kTooLarge for a message.
-// kDeadlineExceeded, kUnavailable: its time was over, and it has not been executed and will not be.
+// kDeadlineExceeded, kUnavailable: its time was over, and it has not been executed and will not be;
+// kUnavailable also where the owner has given up a long value that it held for half a minute.
 // kIndeterminate: that is not known.
 struct Operated {
   static constexpr size_t kAnswerBytesMax = 32;
@@ -126,6 +133,9 @@ class [[nodiscard]] REFRACT_API Operating final : private OperationCall {
   friend class client::AsyncCalls;
   Operating(client::AsyncCalls& calls, Bytes key, const KeyOperation& operation) noexcept
       : calls_(calls), key_(key), operation_(operation) {}
+  // False: it is over.
+  [[nodiscard]] bool continue_by(runtime::Task<Operated> slow);
+  [[nodiscard]] bool is_to_be_read_first() const noexcept;
   void over(const Operated& outcome) noexcept override;
 
   client::AsyncCalls& calls_;

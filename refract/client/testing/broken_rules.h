@@ -19,6 +19,10 @@ enum class BrokenClient : uint8_t {
   kForgetsLateAnswers,   // Of writes that were given up nothing is acknowledged.
   kSendsNewOnesInFront,  // Behind a resume.
   kSendsBehindConditions,
+  kSendsBehindDrafts,     // What is behind a long value overtakes its commit.
+  kCommitsWithoutAsking,  // What is in doubt is committed again.
+  kCommitsOldDrafts,      // Of an earlier connection.
+  kKeepsDrafts,           // That are not committed any more.
 };
 
 // At the owner.
@@ -31,6 +35,7 @@ enum class BrokenOwner : uint8_t {
   kRecordsEndWithConnection,
   kErrorsLeaveNoRecord,
   kAskingTakesNothingOut,
+  kDraftsOutliveConnection,
 };
 
 struct OwnerChances {

@@ -17,6 +17,7 @@
 #include "refract/base/result.h"
 #include "refract/client/numbered/numbered_call.h"
 #include "refract/client/testing/broken_rules.h"
+#include "refract/client/testing/model_drafts.h"
 #include "refract/client/testing/travelling_call.h"
 #include "refract/kv/layout/numbered_wire.h"
 
@@ -83,6 +84,7 @@ class ModelOwner {
 
   std::map<uint64_t, kv::wire::TakenAnswer> decided;  // By id; not of conditions.
   std::vector<Reply> replies;
+  ModelDrafts drafts;
   std::string trouble;  // The first thing that may not be.
   int sessions_forgotten = 0;
   [[nodiscard]] size_t records() const { return records_.size(); }
@@ -106,6 +108,7 @@ class ModelOwner {
     for (size_t i = 0; i < kRecordsMax; ++i) free_places_.push_back(static_cast<uint16_t>(i));
   }
   void end_connection() {
+    if (broken_ != BrokenOwner::kDraftsOutliveConnection) drafts.end_of(connection_);
     connection_ = 0;
     bars_.clear();
     if (broken_ != BrokenOwner::kWaitingOutlivesConnection) waiting_.clear();
@@ -145,10 +148,7 @@ class ModelOwner {
     size_t barred = 0;
     for (const auto& [tag, bar] : bars_) barred += bar.size();
     if (barred > 1'024) refuse_it("more numbers in bars than a connection may have");
-    if (call.may_wait && call.items.size() != 1) refuse_it("a call that may wait has several operations");
-    if (call.items.empty()) refuse_it("a call without operations");
-    const auto is_wrong = [](const Item& item) { return item.is_condition != (item.number == 0); };
-    if (std::ranges::any_of(call.items, is_wrong)) refuse_it("what has a number is no condition");
+    if (const std::string wrong = call.trouble(); !wrong.empty()) refuse_it(wrong);
   }
 
   // What cannot be executed now.
@@ -157,12 +157,7 @@ class ModelOwner {
       std::set<uint64_t>& bar = bars_[item.tag];
       if (broken_ != BrokenOwner::kBarOfOne || bar.empty()) bar.insert(item.number);
     }
-    return plain(Code::kOverloaded);
-  }
-  [[nodiscard]] static kv::wire::TakenAnswer plain(Code code) {
-    kv::wire::TakenAnswer answer{.answer = {}, .code = code, .bytes = {}};
-    answer.answer.place = kv::wire::kPlaceUnknown;
-    return answer;
+    return Reply::plain(Code::kOverloaded);
   }
   void lift(uint32_t tag, uint64_t number) {
     const auto bar = bars_.find(tag);
@@ -189,10 +184,11 @@ class ModelOwner {
 
   // An outcome, with its record; a condition has none.
   [[nodiscard]] kv::wire::TakenAnswer decide(const Item& item, Code code) {
+    if (item.draft != 0 && !drafts.has(item.draft, connection_)) code = Code::kInvalidated;
     const uint64_t id = item.id;
     keep_order(item);
     lift(item.tag, item.number);
-    kv::wire::TakenAnswer answer = plain(code);
+    kv::wire::TakenAnswer answer = Reply::plain(code);
     answer.answer.version = id;
     if (item.number == 0) return answer;
     if (free_places_.empty()) return refuse(item);
@@ -203,8 +199,8 @@ class ModelOwner {
       free_places_.pop_back();
       records_[item.number] = {.place = answer.answer.place, .answer = answer};
     }
-    decided[id] = answer;
-    return answer;
+    drafts.end(item.draft);
+    return decided[id] = answer;
   }
   void keep_order(const Item& item) {
     if (item.tag == 0) return;
@@ -226,11 +222,11 @@ class ModelOwner {
       const auto waits = std::ranges::find(waiting_, item.number, &Waiting::number);
       if (waits != waiting_.end()) {
         replies.push_back({.connection = waits->message.connection, .place = waits->message.place});
-        replies.back().answers.push_back(plain(Code::kOverloaded));
+        replies.back().answers.push_back(Reply::plain(Code::kOverloaded));
         waiting_.erase(waits);
       }
     }
-    auto answer = plain(Code::kOk);
+    auto answer = Reply::plain(Code::kOk);
     answer.answer.flags = kv::wire::OperationAnswer::kNotExecuted;
     return answer;
   }

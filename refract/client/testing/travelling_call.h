@@ -3,8 +3,10 @@
 // out of the reach of both. Operations are known by their argument.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "refract/base/result.h"
@@ -19,6 +21,7 @@ struct TravellingItem {
   uint32_t tag = 0;
   uint64_t id = 0;  // 0: it withdraws.
   bool is_condition = false;
+  uint64_t draft = 0;  // Of what is committed.
 };
 struct TravellingCall {
   int connection = 0;
@@ -44,9 +47,18 @@ struct TravellingCall {
       message.items.push_back({.number = item.number,
                                .tag = item.tag,
                                .id = operation != nullptr ? operation->argument : 0,
-                               .is_condition = is_condition});
+                               .is_condition = is_condition,
+                               .draft = item.draft});
     }
     return message;
+  }
+
+  // What no call may be; empty: nothing.
+  [[nodiscard]] std::string trouble() const {
+    if (may_wait && items.size() != 1) return "a call that may wait has several operations";
+    if (items.empty()) return "a call without operations";
+    const auto is_wrong = [](const TravellingItem& item) { return item.is_condition != (item.number == 0); };
+    return std::ranges::any_of(items, is_wrong) ? "what has a number is no condition" : "";
   }
 };
 struct TravellingReply {
@@ -55,6 +67,13 @@ struct TravellingReply {
   std::optional<kv::wire::SessionReply> session = {};
   Code code = Code::kOk;
   std::vector<kv::wire::TakenAnswer> answers = {};
+
+  // Without a record.
+  [[nodiscard]] static kv::wire::TakenAnswer plain(Code code) {
+    kv::wire::TakenAnswer answer{.answer = {}, .code = code, .bytes = {}};
+    answer.answer.place = kv::wire::kPlaceUnknown;
+    return answer;
+  }
 };
 
 }  // namespace refract::test
