@@ -192,12 +192,32 @@ TEST_P(OperateLong, one_that_goes_before_its_answer_gives_its_draft_back) {
   EXPECT_EQ(get("other"), "149");
 }
 
+// It was not committed, and its draft, of which the client hears later, is not kept.
+TEST_P(OperateLong, a_server_that_stands_still_gets_no_commit_of_what_was_given_up) {
+  const std::string value = value_of(2, kMiB);
+  ASSERT_EQ(operate("key", {.value = "before"}).code, Code::kOk);
+  const auto hasty = connect(shard, node, GetParam(), {.timeout_ns = kSecond_ns});
+  ASSERT_EQ(block_on(shard, hasty->operate("key", {.tag = 3, .value = "1"})).code, Code::kOk);
+  const uint64_t before = buffers();
+  const auto server = static_cast<pid_t>(client->route().server_pid);
+  ASSERT_EQ(::kill(server, SIGSTOP), 0);
+  const Operated outcome = block_on(shard, hasty->operate("key", {.tag = 3, .value = value}));
+  EXPECT_TRUE(outcome.code == Code::kDeadlineExceeded || outcome.code == Code::kUnavailable);
+  ASSERT_EQ(::kill(server, SIGCONT), 0);
+  EXPECT_TRUE(becomes_true(
+      [&] { return block_on(shard, hasty->operate("other", {.tag = 3, .value = "1"})).code == Code::kOk; }));
+  EXPECT_EQ(get("key"), "1");
+  EXPECT_TRUE(becomes_true([&] { return buffers() <= before + 1; }));
+}
+
 TEST_P(OperateLong, where_memory_is_full_it_is_told_so_and_those_behind_it_follow) {
   const std::string value = value_of(1, 8 * kMiB);
+  const Reservation built = needed(client->reserve(value.size()));
+  fill(built.bytes(), 1);
   int fit = 0;
   Code code = Code::kOk;
   while (code == Code::kOk && fit < 100) {
-    code = operate("key " + std::to_string(fit), {.tag = 3, .value = value}).code;
+    code = operate("key " + std::to_string(fit), {.tag = 3, .built_in = &built}).code;
     fit += code == Code::kOk ? 1 : 0;
   }
   EXPECT_EQ(code, Code::kNoSpace);

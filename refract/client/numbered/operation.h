@@ -47,7 +47,8 @@ struct KeyOperation {
   uint64_t if_version = 0;  // Else kVersionMismatch (kNotFound).
   uint64_t ttl_ns = 0;      // Of a put, at most one of these. 0: the entry stays.
   uint64_t expires_wall_ns = 0;
-  // Of a put of any length that values have; of a function what fits a message.
+  // Of a put of any length that values have, on whose way its time runs, too; of a function what fits a
+  // message.
   Bytes value = {};
   // Of a put, in place of `value`: what was built in it, which stays as it is, likewise.
   const Reservation* built_in = nullptr;

@@ -26,8 +26,10 @@ using wire::Operation;
 
 constexpr uint64_t kPiece = PullFetcher::kPieceBytes;
 
-sim::WorldOptions quiet() {
-  return {.seed = 7, .message_bytes_max = 16 * 1024, .short_post_chance = 0};
+sim::WorldOptions quiet(uint32_t one_sided_bytes_min = 0) {
+  sim::WorldOptions options{.seed = 7, .message_bytes_max = 16 * 1024, .short_post_chance = 0};
+  options.one_sided_bytes_min = one_sided_bytes_min;
+  return options;
 }
 
 NumberedOp commit_op(uint64_t number, uint64_t draft, uint64_t expires_wall_ns = 0) {
@@ -44,11 +46,17 @@ struct Drafter {
     REFRACT_CHECK(channel.has_value());
     session = std::make_unique<rpc::Session>(**channel, host.shard());
     REFRACT_CHECK(world.run_until([&] { return session->state() == rpc::Session::State::kOpen; }));
-    client = std::make_unique<RpcClient>(*session, host.shard(), RpcClientOptions{.lender = &lender});
+    lend(true);
     if (!begins) return;
     const runtime::OpResult begun = call(NumberedMethod::kSessionBegin, "");
     REFRACT_CHECK(begun.code == Code::kOk);
     name_ = test::reply_as<wire::SessionReply>(test::text_of(begun.bytes));
+  }
+  // Whether the owner may READ what it drafts.
+  void lend(bool lends) {
+    client = nullptr;
+    client = std::make_unique<RpcClient>(*session, host.shard(),
+                                         RpcClientOptions{.lender = lends ? &lender : nullptr});
   }
   template <typename T>
   [[nodiscard]] T wait(Task<T> task) {
@@ -241,6 +249,46 @@ TEST_F(PullDraft, that_makes_no_sense_is_refused_before_anything_is_read) {
   EXPECT_EQ(pulls().reads, 0u);
   EXPECT_EQ(drafter.pull("key", sound), Code::kAccessDenied) << "nothing is lent there";
   expect_nothing_is_left(buffers);
+}
+
+// Where it cannot be pulled: in pieces, or through a window.
+class BroughtDraft : public testing::TestWithParam<uint32_t> {
+ protected:
+  BroughtDraft() { drafter.lend(false); }
+  [[nodiscard]] uint64_t uploads() { return node.process->service.stat().uploads; }
+
+  sim::World world{quiet(GetParam())};
+  test::SimNode node{world, 64};
+  Drafter drafter{world, "client"};
+};
+INSTANTIATE_TEST_SUITE_P(Ways, BroughtDraft, testing::Values(0U, 16U * 1024),
+                         [](const auto& way) { return way.param == 0 ? "pieces" : "window"; });
+
+TEST_P(BroughtDraft, is_whole_and_committed_once) {
+  uint64_t number = 0;
+  for (const size_t bytes : {size_t{17'000}, size_t{kMiB}, size_t{9 * kMiB + 5}}) {
+    const std::string value = patterned(bytes, bytes);
+    const Result<uint64_t> draft = drafter.draft("key", value);
+    ASSERT_TRUE(draft) << text(draft.code());
+    ASSERT_EQ(drafter.one(commit_op(++number, *draft)).code, Code::kOk);
+    EXPECT_TRUE(drafter.get("key") == value) << bytes;
+    EXPECT_EQ(drafter.one(commit_op(++number, *draft)).code, Code::kInvalidated);
+  }
+  EXPECT_EQ(node.process->service.pulls().counts().reads, 0u);
+  EXPECT_EQ(uploads(), 0u);
+}
+
+TEST_P(BroughtDraft, that_is_dropped_on_its_way_leaves_nothing) {
+  {
+    const std::string value = patterned(20 * kMiB);
+    Task<Result<uint64_t>> task = drafter.client->draft(bytes_of("key"), bytes_of(value));
+    task.start();
+    ASSERT_TRUE(world.run_until([&] { return uploads() == 1; }));
+    ASSERT_FALSE(task.done());
+  }
+  ASSERT_TRUE(world.run_for(100 * kMillisecond_ns));
+  EXPECT_EQ(uploads(), 0u);
+  EXPECT_FALSE(node.process->table.validate().has_value());
 }
 
 }  // namespace
