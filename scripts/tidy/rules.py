@@ -64,7 +64,7 @@ ROOMS = {
         # What it tells people is counted and kept where commands run, and is commands itself.
         "redis": ["admin", "writes", "exec", "messages"],
         "writes": ["redis"],
-        "exec": ["redis", "writes"],
+        "exec": ["redis", "writes", "admin"],
         "admin": ["redis", "exec", "messages"],
         # Its commands are commands, and connections are what hears them.
         "messages": ["redis", "admin"],

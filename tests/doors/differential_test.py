@@ -36,7 +36,7 @@ DIFFERENCES = {
     "a_count_behind_an_expiry": "DBSIZE counts what has expired until it is swept, in both at another moment",
     "a_number_of_a_connection": "connections have numbers of their own",
     "a_key_that_came_and_went": "WATCH compares what a key is: absent at both ends is no change",
-    "what_cannot_be_queued": "what is not one moment, or changes how what follows is taken, is refused by MULTI",
+    "what_cannot_be_queued": "MULTI refuses what is not one moment, or changes how what follows is taken",
     "a_large_transaction": "a transaction has at most 4,096 keys and 16 MiB",
 }
 
@@ -254,7 +254,7 @@ class Commands:
         name = words[0].lower()
         if line.queue is not None and (name in NOT_QUEUED or self.ends_batch):
             return False
-        # A key that comes and goes while it is watched is in DIFFERENCES. Two connections' queues may be such.
+        # A key that comes and goes while it is watched is in DIFFERENCES; so may be two connections' queues.
         is_watched = any(one.is_watching for one in self.lines)
         is_safe = name in SAFE and (name != b"set" or len(words) <= 3)
         return is_safe or not (is_watched if line.queue is None else len(self.lines) > 1)
@@ -408,7 +408,7 @@ class Beside:
         return {name: one.ask(*words) for name, one in self.connections.items()}
 
     def compare(self, words, done):
-        """What is wrong with the replies to the command that follows those that were `done`; None: nothing."""
+        """What is wrong with the replies to the command behind those that were `done`; None: nothing."""
         replies = {name: one.reply() for name, one in self.connections.items()}
         wanted = replies.pop("redis")
         done.append(shown(words))
@@ -692,7 +692,9 @@ class Differences(unittest.TestCase):
             self.assertEqual(self.ours.ask("EXISTS", "unqueued"), b":0\r\n")
 
     def test_a_large_transaction(self):
-        limits = b"at most 4096 keys, of which one that is read and written counts twice, and 16 MiB of keys and values"
+        limits = (
+            b"at most 4096 keys, of which one that is read and written counts twice, and 16 MiB of keys"
+        )
         queues = {
             "keys": [["SET", f"l{i}", "v"] for i in range(4097)],
             "bytes": [["SET", f"l{i}", "v" * (1 << 20)] for i in range(17)],

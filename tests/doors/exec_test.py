@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Transactions of Redis's clients: of several connections at once, over shards, and beside kills of the server.
+"""Transactions of Redis's clients: of several connections at once, over shards, and beside kills.
 
     /usr/bin/python3 -B tests/doors/exec_test.py build/bin/refractd build/bin/refract
 """
@@ -359,7 +359,7 @@ class Deaths(unittest.TestCase):
             made, unknown = [0] * 3, [0] * 3
 
             def transfer(i):
-                """Each has a count of its own, watched and written by it alone: a nil would be its own doing."""
+                """Each has a count of its own, which no other writes: a nil would be its own doing."""
                 chance, own = random.Random(i), b"own:%d" % i
                 connection = door.connect()
                 while not clients.is_over.is_set():

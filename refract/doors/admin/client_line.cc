@@ -13,11 +13,11 @@ namespace refract::doors::redis {
 namespace {
 
 bool has_queue(const Session& session) noexcept {
-  return session.multi() != nullptr && session.multi()->queue != nullptr;
+  return session.multi() != nullptr && session.multi()->queue() != nullptr;
 }
 // -1: none are queued, since no MULTI is open.
 int64_t queued(const Session& session) noexcept {
-  return has_queue(session) ? static_cast<int64_t>(session.multi()->queue->commands().size()) : -1;
+  return has_queue(session) ? static_cast<int64_t>(session.multi()->queue()->commands().size()) : -1;
 }
 
 std::string flags_of(const Session& session) {

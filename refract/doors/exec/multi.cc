@@ -38,9 +38,8 @@ std::vector<std::string_view> keys_in(const Row& row, Words words) {
 
 // Puts a command of an open MULTI into its queue.
 bool queue_up(Call& call) {
-  Session& session = call.session;
   const Row* const row = row_called_by(call.words);
-  const std::shared_ptr<Queue> queue = session.multi()->queue;
+  Queue* const queue = call.session.multi()->queue();
   const bool is_known = row != nullptr && (row->in_body != nullptr || runs_beside_body(*row));
   const std::string wrong = is_known ? wrong_keys(keys_in(*row, call.words), call.store.client)
                                      : "ERR Command not allowed inside a transaction";
@@ -108,24 +107,55 @@ void Queue::refuse() noexcept {
   bytes_ = 0;
 }
 
+uint64_t Multi::watch() {
+  if (number_ == 0) {
+    number_ = ++last_number_;
+    watched_.try_emplace(number_);
+  }
+  return number_;
+}
+
+Watched* Multi::watched(uint64_t number) noexcept {
+  const auto found = watched_.find(number);
+  return found == watched_.end() ? nullptr : &found->second;
+}
+
+void Multi::unwatch() noexcept {
+  watched_.erase(std::exchange(number_, 0));
+}
+
+void Multi::drop() noexcept {
+  unwatch();
+  queue_.reset();
+}
+
+Taken Multi::take() noexcept {
+  return {.watched = std::exchange(number_, 0), .queue = std::move(queue_)};
+}
+
+Watched Multi::take_watched(uint64_t number) noexcept {
+  auto taken = watched_.extract(number);
+  return taken.empty() ? Watched() : std::move(taken.mapped());
+}
+
 size_t Multi::held_bytes() const noexcept {
-  size_t bytes = sizeof(Multi);
-  if (watched != nullptr) bytes += watched->bytes + watched->versions.size() * kKeyCost;
-  if (queue != nullptr) bytes += queue->bytes();
+  size_t bytes = sizeof(Multi) + (queue_ != nullptr ? queue_->bytes() : 0);
+  for (const auto& [number, watched] : watched_) bytes += watched.bytes + watched.versions.size() * kKeyCost;
   return bytes;
 }
 
 const Row& row_to_run(const Session& session, const Row& row) noexcept {
-  if (session.multi() == nullptr || session.multi()->queue == nullptr || is_one_of_these(row)) return row;
+  if (session.multi() == nullptr || session.multi()->queue() == nullptr || is_one_of_these(row)) return row;
   return row.name == "watch" ? kWatchInsideRow : kQueueRow;
 }
 
 std::string refused(Session& session, const Row* row, std::string why) {
   if (row != nullptr && row->name == "exec") {
-    session.drop_multi();
+    if (session.multi() != nullptr) session.multi()->drop();
     return "EXECABORT Transaction discarded because of: " + why.substr(std::string_view("ERR ").size());
   }
-  if (session.multi() != nullptr && session.multi()->queue != nullptr) session.multi()->queue->refuse();
+  Queue* const queue = session.multi() == nullptr ? nullptr : session.multi()->queue();
+  if (queue != nullptr) queue->refuse();
   return why;
 }
 
@@ -135,15 +165,13 @@ bool waits_for_node(const Row& row) noexcept {
 
 void take_along(Session& session, Pending& command) {
   if (!waits_for_node(*command.row)) return;
-  const bool is_exec = command.row->as_task == exec;
   Multi& multi = session.make_multi();
-  if (multi.watched == nullptr && !is_exec) multi.watched = std::make_shared<Watched>();
-  // EXEC without MULTI is an error that leaves what is watched.
-  if (is_exec && multi.queue == nullptr) return;
-  command.transaction = std::make_shared<Taken>(Taken{.watched = multi.watched, .queue = multi.queue});
-  if (!is_exec) return;
-  command.words_bytes += multi.held_bytes();
-  session.drop_multi();
+  if (command.row->as_task == watch) {
+    command.taken = std::make_unique<Taken>(Taken{.watched = multi.watch()});
+  } else if (multi.queue() != nullptr) {
+    command.words_bytes += multi.queue()->bytes();
+    command.taken = std::make_unique<Taken>(multi.take());
+  }
 }
 
 }  // namespace refract::doors::redis

@@ -60,18 +60,36 @@ class Queue {
   bool is_refused_ = false;
 };
 
-// Of a connection that has called one of these commands. What was taken along outlives it.
-struct Multi {
-  std::shared_ptr<Watched> watched = {};
-  std::shared_ptr<Queue> queue = {};  // Null: no MULTI is open.
-
-  [[nodiscard]] size_t held_bytes() const noexcept;
+// What EXEC takes along, and of it WATCH the number.
+struct Taken {
+  uint64_t watched = 0;  // Which keys; 0: none.
+  std::unique_ptr<Queue> queue = {};
 };
 
-// What WATCH and EXEC take along.
-struct Taken {
-  std::shared_ptr<Watched> watched;
-  std::shared_ptr<Queue> queue;
+// Of a connection.
+class Multi {
+ public:
+  // The commands behind a MULTI; null: none is open.
+  [[nodiscard]] Queue* queue() const noexcept { return queue_.get(); }
+  // REQUIRES: none is open.
+  void open() { queue_ = std::make_unique<Queue>(); }
+  // The number under which a WATCH keeps its keys.
+  [[nodiscard]] uint64_t watch();
+  // What that number has. Null: the keys were forgotten meanwhile.
+  [[nodiscard]] Watched* watched(uint64_t number) noexcept;
+  void unwatch() noexcept;
+  // Forgets both, but for what was taken along.
+  void drop() noexcept;
+  // REQUIRES: a MULTI is open, whose end this is. The keys stay until take_watched().
+  [[nodiscard]] Taken take() noexcept;
+  [[nodiscard]] Watched take_watched(uint64_t number) noexcept;
+  [[nodiscard]] size_t held_bytes() const noexcept;
+
+ private:
+  std::unordered_map<uint64_t, Watched> watched_;  // By numbers: the present one, and those taken along.
+  uint64_t number_ = 0;                            // The present one; 0: there is none.
+  uint64_t last_number_ = 0;
+  std::unique_ptr<Queue> queue_;
 };
 
 // How the connection has a command run that it has taken: inside of MULTI most are queued.

@@ -57,6 +57,38 @@ TEST(Queue, is_bounded_in_bytes_and_in_commands_without_any) {
   EXPECT_GT(count, 1000u);
 }
 
+TEST(Multi, keeps_keys_for_those_that_took_them_along) {
+  Multi multi;
+  const uint64_t first = multi.watch();
+  EXPECT_EQ(multi.watch(), first) << "a second WATCH adds to the first";
+  ASSERT_NE(multi.watched(first), nullptr);
+  multi.watched(first)->versions.emplace("key", 7);
+  multi.open();
+  const Taken taken = multi.take();
+  EXPECT_EQ(taken.watched, first);
+  ASSERT_NE(taken.queue, nullptr);
+  EXPECT_EQ(multi.queue(), nullptr);
+  // What follows in the pipeline has another number, and forgets nothing of that EXEC.
+  const uint64_t second = multi.watch();
+  EXPECT_NE(second, first);
+  multi.drop();
+  EXPECT_EQ(multi.watched(second), nullptr);
+  EXPECT_EQ(multi.take_watched(first).versions.at("key"), 7u);
+  EXPECT_EQ(multi.watched(first), nullptr);
+  EXPECT_TRUE(multi.take_watched(first).versions.empty());
+  EXPECT_TRUE(multi.take_watched(0).versions.empty());
+}
+
+TEST(Multi, tells_one_that_still_looks_that_its_keys_are_forgotten) {
+  Multi multi;
+  const uint64_t number = multi.watch();
+  multi.unwatch();
+  EXPECT_EQ(multi.watched(number), nullptr);
+  multi.open();
+  EXPECT_EQ(multi.take().watched, 0u);
+  EXPECT_NE(multi.watch(), number);
+}
+
 TEST(Queue, runs_beside_its_commit_what_has_no_part_in_the_store) {
   for (const char* const name : {"ping", "echo", "time", "select", "auth", "info", "publish"}) {
     EXPECT_TRUE(runs_beside_body(*row_of(name))) << name;

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // MULTI, EXEC, DISCARD, WATCH and UNWATCH.
+#include <algorithm>
+#include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -23,46 +26,58 @@ constexpr std::string_view kIsLoading = "LOADING Redis is loading the dataset in
 
 bool multi(Call& call) {
   Multi& multi = call.session.make_multi();
-  if (multi.queue != nullptr) {
+  if (multi.queue() != nullptr) {
     call.reply.error("ERR MULTI calls can not be nested");
   } else {
-    multi.queue = std::make_shared<Queue>();
+    multi.open();
     call.reply.ok();
   }
   return true;
 }
 
 bool discard(Call& call) {
-  if (call.session.multi() == nullptr || call.session.multi()->queue == nullptr) {
+  Multi* const multi = call.session.multi();
+  if (multi == nullptr || multi->queue() == nullptr) {
     call.reply.error("ERR DISCARD without MULTI");
   } else {
-    call.session.drop_multi();
+    multi->drop();
     call.reply.ok();
   }
   return true;
 }
 
 bool unwatch(Call& call) {
-  if (call.session.multi() != nullptr) call.session.make_multi().watched.reset();
+  if (call.session.multi() != nullptr) call.session.multi()->unwatch();
   call.reply.ok();
   return true;
 }
 
 namespace {
 
-// What is wrong; empty: the key is watched.
-Task<std::string> watch_key(Store& store, Watched& watched, std::string_view key) {
-  if (key.empty()) co_return error_of(Code::kInvalidArgument, *store.client);
-  if (key.size() > UINT16_MAX) co_return error_of(Code::kTooLarge, *store.client);
-  // One that is watched already keeps its first version.
-  if (watched.versions.contains(std::string(key))) co_return std::string();
-  const bool is_full = watched.versions.size() >= kTransactionKeysMax;
-  if (is_full || watched.bytes + key.size() > kTransactionBytesMax) co_return too_much_for_transaction();
+// Of a key that is absent 0.
+Task<Result<uint64_t>> version_of(Store& store, std::string_view key) {
   Result<Got> got = store.client->exists_at_once(key);
   if (!got && got.code() != Code::kNotFound) got = co_await store.client->exists(key);
-  if (!got && got.code() != Code::kNotFound) co_return error_of(got.code(), *store.client);
-  watched.versions.emplace(key, got ? got->version : 0);
-  watched.bytes += key.size();
+  if (got) co_return got->version;
+  if (got.code() == Code::kNotFound) co_return uint64_t{0};
+  co_return fail(got.error());
+}
+
+// What is wrong; empty: the keys are watched, or were forgotten meanwhile.
+Task<std::string> watch_keys(Store& store, Pending& command) {
+  for (const std::string_view key : Words(command.words).subspan(1)) {
+    const Result<uint64_t> version = co_await version_of(store, key);
+    Watched* const watched = command.session->multi()->watched(command.taken->watched);
+    if (watched == nullptr) co_return std::string();
+    if (!version) co_return watched->wrong = error_of(version.code(), *store.client);
+    const bool is_full = watched->versions.size() >= kTransactionKeysMax;
+    // One that is watched already keeps its first version.
+    const auto [place, is_new] = watched->versions.try_emplace(std::string(key), *version);
+    watched->bytes += is_new ? key.size() : 0;
+    if (is_new && (is_full || watched->bytes > kTransactionBytesMax)) {
+      co_return watched->wrong = too_much_for_transaction();
+    }
+  }
   co_return std::string();
 }
 
@@ -70,43 +85,39 @@ Task<std::string> watch_key(Store& store, Watched& watched, std::string_view key
 
 // An EXEC behind one that has failed must not run as if it were guarded.
 Task<> watch(Store& store, Pending& command) {
-  const std::shared_ptr<Watched> watched = command.transaction->watched;
   if (store.client == nullptr) {
-    watched->wrong = kIsLoading;
+    Watched* const watched = command.session->multi()->watched(command.taken->watched);
+    if (watched != nullptr) watched->wrong = kIsLoading;
     co_return command.reply().error(kIsLoading);
   }
-  for (size_t i = 1; i < command.words.size(); ++i) {
-    const std::string wrong = co_await watch_key(store, *watched, command.words[i]);
-    if (wrong.empty()) continue;
-    watched->wrong = wrong;
-    co_return command.reply().error(wrong);
+  const std::string wrong = co_await watch_keys(store, command);
+  if (wrong.empty()) {
+    command.reply().ok();
+  } else {
+    command.reply().error(wrong);
   }
-  command.reply().ok();
 }
 
 namespace {
 
-bool needs_store(const Taken& taken) {
-  if (taken.watched != nullptr) return true;
-  for (const Queue::Command& one : taken.queue->commands()) {
-    if (one.row->in_body != nullptr) return true;
-  }
-  return false;
+bool needs_store(const Queue& queue, const Watched& watched) {
+  const auto is_of_store = [](const Queue::Command& one) { return one.row->in_body != nullptr; };
+  return !watched.versions.empty() || std::ranges::any_of(queue.commands(), is_of_store);
 }
 
 // A command without a part in the store, at its place among the replies.
-Task<> run_beside(Store& store, Pending& exec, const Queue::Command& one) {
+Task<> run_beside(Store& store, Pending& whole, const Queue::Command& one) {
   if (one.row->at_once != nullptr) {
-    Call call{.store = store, .session = *exec.session, .words = one.words, .reply = exec.reply()};
+    Call call{.store = store, .session = *whole.session, .words = one.words, .reply = whole.reply()};
     if (one.row->at_once(call)) co_return;
   }
   Pending command;
   command.row = one.row;
-  command.session = exec.session;
-  command.protocol = exec.protocol;
+  command.session = whole.session;
+  command.protocol = whole.protocol;
   command.words = one.words;
   co_await one.row->as_task(store, command);
-  exec.answer.append(command.answer);
+  whole.answer.append(command.answer);
 }
 
 Task<> answer_steps(Store& store, Pending& command, const Queue& queue, const Ended& ended) {
@@ -140,45 +151,45 @@ void answer_failure(Store& store, Pending& command, const Ended& ended) {
   }
 }
 
-Task<> run_queue(Store& store, Pending& command, const Taken& taken) {
+Task<Ended> run_in_store(Store& store, const Pending& command, const Queue& queue, const Watched& watched) {
+  std::vector<Step> steps;
+  steps.reserve(queue.commands().size());
+  for (const Queue::Command& one : queue.commands()) steps.push_back({.row = one.row, .words = one.words});
+  std::vector<Watch> watches;
+  watches.reserve(watched.versions.size());
+  for (const auto& [key, version] : watched.versions) watches.push_back({.key = key, .version = version});
+  const Transaction transaction{.steps = steps,
+                                .watched = watches,
+                                .protocol = command.protocol,
+                                .lent_bytes = queue.bytes(),
+                                .timeout_ns = kExecTimeout_ns};
+  Ended ended = co_await run_transaction(store, transaction);
+  co_return ended;
+}
+
+Task<> run_queue(Store& store, Pending& command, const Queue& queue, const Watched& watched) {
   Ended ended;
-  if (needs_store(taken)) {
-    std::vector<Step> steps;
-    steps.reserve(taken.queue->commands().size());
-    for (const Queue::Command& one : taken.queue->commands()) {
-      steps.push_back({.row = one.row, .words = one.words});
-    }
-    std::vector<Watch> watched;
-    if (taken.watched != nullptr) {
-      watched.reserve(taken.watched->versions.size());
-      for (const auto& [key, version] : taken.watched->versions) {
-        watched.push_back({.key = key, .version = version});
-      }
-    }
-    ended = co_await run_transaction(store, {.steps = steps,
-                                             .watched = watched,
-                                             .protocol = command.protocol,
-                                             .lent_bytes = taken.queue->bytes(),
-                                             .timeout_ns = kExecTimeout_ns});
+  if (needs_store(queue, watched)) {
+    if (store.client == nullptr) co_return command.reply().error(kIsLoading);
+    ended = co_await run_in_store(store, command, queue, watched);
   }
   if (ended.ending != Ending::kDone) co_return answer_failure(store, command, ended);
-  co_await answer_steps(store, command, *taken.queue, ended);
+  co_await answer_steps(store, command, queue, ended);
 }
 
 }  // namespace
 
 Task<> exec(Store& store, Pending& command) {
-  const std::shared_ptr<Taken> taken = command.transaction;
+  const std::unique_ptr<Taken> taken = std::move(command.taken);
   if (taken == nullptr) co_return command.reply().error("ERR EXEC without MULTI");
+  const Watched watched = command.session->multi()->take_watched(taken->watched);
   if (taken->queue->is_refused()) {
-    co_return command.reply().error("EXECABORT Transaction discarded because of previous errors.");
+    command.reply().error("EXECABORT Transaction discarded because of previous errors.");
+  } else if (!watched.wrong.empty()) {
+    command.reply().error("EXECABORT Transaction discarded because of: WATCH: " + watched.wrong);
+  } else {
+    co_await run_queue(store, command, *taken->queue, watched);
   }
-  if (taken->watched != nullptr && !taken->watched->wrong.empty()) {
-    co_return command.reply().error("EXECABORT Transaction discarded because of: WATCH: " +
-                                    taken->watched->wrong);
-  }
-  if (store.client == nullptr && needs_store(*taken)) co_return command.reply().error(kIsLoading);
-  co_await run_queue(store, command, *taken);
 }
 
 bool runs_beside_body(const Row& row) noexcept {

@@ -34,6 +34,8 @@ struct KeyWrite;
 struct Pending;
 struct Row;
 struct BodyCall;
+class Multi;
+struct Taken;
 
 struct DropPending {
   void operator()(Pending* command) const noexcept;

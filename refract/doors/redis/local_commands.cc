@@ -10,6 +10,7 @@
 #include "refract/base/clock.h"
 #include "refract/base/units.h"
 #include "refract/doors/admin/handlers.h"
+#include "refract/doors/exec/multi.h"
 #include "refract/doors/redis/handlers.h"
 
 namespace refract::doors::redis {
@@ -173,7 +174,7 @@ bool select(Call& call) {
 
 bool reset(Call& call) {
   Session& session = call.session;
-  session.drop_multi();
+  if (session.multi() != nullptr) session.multi()->drop();
   call.store.common.board.leave_all(call.store.place, session);
   session.reset_replying();
   session.take_name("");

@@ -31,7 +31,7 @@ void Pending::drop_words() {
   words.clear();
   bytes.clear();
   long_words.clear();
-  transaction.reset();
+  taken.reset();
   if (bytes.capacity() > kSpareBytes) bytes.shrink_to_fit();
   if (words.capacity() > kSpareBytes / sizeof(std::string_view)) words.shrink_to_fit();
   arguments.clear();
@@ -48,15 +48,15 @@ void Pending::reset() {
 }
 
 // Long words stay where they are, in their order among the others.
-void Pending::take(const std::vector<std::string_view>& taken, std::vector<LongWord> long_ones) {
+void Pending::take(const std::vector<std::string_view>& came, std::vector<LongWord> long_ones) {
   long_words = std::move(long_ones);
   auto next = long_words.begin();
   const auto is_long = [&](std::string_view word) {
     return next != long_words.end() && word.data() == next->text().data();
   };
   size_t short_bytes = 0;
-  words_bytes = sizeof(Pending) + taken.size() * sizeof(std::string_view);
-  for (const std::string_view word : taken) {
+  words_bytes = sizeof(Pending) + came.size() * sizeof(std::string_view);
+  for (const std::string_view word : came) {
     words_bytes += word.size();
     if (is_long(word)) {
       ++next;
@@ -65,9 +65,9 @@ void Pending::take(const std::vector<std::string_view>& taken, std::vector<LongW
     }
   }
   bytes.reserve(short_bytes);
-  words.reserve(taken.size());
+  words.reserve(came.size());
   next = long_words.begin();
-  for (const std::string_view word : taken) {
+  for (const std::string_view word : came) {
     if (is_long(word)) {
       words.push_back(word);
       ++next;

@@ -21,8 +21,6 @@
 
 namespace refract::doors::redis {
 
-struct Taken;
-
 // The operation of a command.
 class PendingCall final : public OperationCall {
  public:
@@ -44,7 +42,7 @@ struct Pending {
   std::vector<LongWord> long_words = {};
   std::vector<std::string_view> words = {};  // In these.
   size_t words_bytes = 0;                    // Memory of all of them, and of this.
-  std::shared_ptr<Taken> transaction = {};   // Of WATCH and EXEC: exec/multi.h.
+  std::unique_ptr<Taken> taken = {};         // By WATCH and EXEC: exec/multi.h.
   Replies answer = {};
   uint64_t begun_ns = 0;  // 0: it is not timed.
   // Of a write of one key: KeyWrite.
@@ -59,7 +57,7 @@ struct Pending {
   bool is_mute = false;  // The client does not want its reply.
 
   [[nodiscard]] Reply reply() noexcept { return {answer, protocol}; }
-  void take(const std::vector<std::string_view>& taken, std::vector<LongWord> long_ones);
+  void take(const std::vector<std::string_view>& came, std::vector<LongWord> long_ones);
   // Its words are not needed any more.
   void drop_words();
   // As a new one, but for memory that it has.

@@ -59,7 +59,7 @@ void Session::prove() noexcept {
 }
 
 Multi& Session::make_multi() {
-  if (multi_ == nullptr) multi_ = std::make_shared<Multi>();
+  if (multi_ == nullptr) multi_ = std::make_unique<Multi>();
   return *multi_;
 }
 
@@ -480,7 +480,7 @@ void Session::forget() noexcept {
   kept_ = {};
   long_words_.clear();
   has_open_word_ = false;
-  multi_.reset();
+  if (multi_ != nullptr) multi_->drop();
   output_ = {};
   pending_bytes_ = 0;
   for (const OwnPending& one : pending_) pending_bytes_ += one->words_bytes;

@@ -26,8 +26,6 @@
 
 namespace refract::doors::redis {
 
-struct Multi;
-
 class Session final : public Subscriber {
  public:
   static constexpr size_t kPendingMax = 1024;
@@ -142,10 +140,9 @@ class Session final : public Subscriber {
   [[nodiscard]] bool waits_for_others() const noexcept { return waits_for_others_; }
   void wait_for_others(bool is_so) noexcept { waits_for_others_ = is_so; }
 
-  // Its transaction; null: it has called no command of those, or their effect is over.
-  [[nodiscard]] const Multi* multi() const noexcept { return multi_.get(); }
+  // Null: it has called no command of transactions.
+  [[nodiscard]] Multi* multi() const noexcept { return multi_.get(); }
   [[nodiscard]] Multi& make_multi();
-  void drop_multi() noexcept { multi_.reset(); }
 
   // For people.
   [[nodiscard]] const Row* last_row() const noexcept { return last_row_; }  // Null: none was called.
@@ -225,7 +222,7 @@ class Session final : public Subscriber {
   uint64_t last_heard_ns_;
   const Row* last_row_ = nullptr;
   uint64_t id_;
-  std::shared_ptr<Multi> multi_;
+  std::unique_ptr<Multi> multi_;
   std::string name_;
   std::string peer_;
   std::string local_;

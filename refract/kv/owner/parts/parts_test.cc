@@ -272,7 +272,8 @@ TEST(Parts, a_word_that_has_committed_stays_until_all_have_looked) {
   EXPECT_GT(last[0].first, name.number);
 }
 
-// A server is killed when all its words have decided at some time, and all but the last ones were brought back.
+// A server is killed when all its words have decided at some time, and all but the last ones were brought
+// back.
 TEST(Parts, leave_words_that_a_later_process_may_give_at_once) {
   TwoShards node;
   std::vector<DecisionPlace> ended;
