@@ -20,6 +20,8 @@ from replies import clients_of, value_of
 ROUNDS = int(os.environ.get("REFRACT_DOOR_ROUNDS", 400))
 ACCOUNTS = [b"account:%d" % i for i in range(8)]
 NIL = b"*-1\r\n"
+# Between those that are looked at, so that a look takes a while, in which others change them.
+FILLERS = [f"filler:{i}" for i in range(300)]
 
 
 def number(reply):
@@ -271,35 +273,36 @@ class Together(unittest.TestCase):
 
     def test_two_looks_at_what_is_moved_find_it_once(self):
         """One key has two names in turn: at no moment none or both."""
-        clients = Clients()
+        names, clients, looks = ["name:1", "name:2", "name:3"], Clients(), Clients()
         with self.door.connect() as one:
-            one.ask("DEL", "name:1", "name:2", "name:3")
-            one.ask("SET", "name:1", "v")
+            one.ask("MSET", *(word for key in FILLERS for word in (key, "x")))
+            one.ask("DEL", *names)
+            one.ask("SET", names[0], "v")
+        asked = [names[0], *FILLERS, names[1], *FILLERS[::-1], names[2]]
 
         def move():
-            names = ["name:1", "name:2", "name:3"]
+            turn = list(names)
             with self.door.connect() as one:
                 while not clients.is_over.is_set():
-                    one.ask("RENAME", names[0], names[1])
-                    names.append(names.pop(0))
+                    self.assertEqual(one.ask("RENAME", *turn[:2]), b"+OK\r\n")
+                    turn.append(turn.pop(0))
 
-        def look(words):
+        def look(connection):
+            return value_of(connection.ask("MGET", *asked)).count("v")
+
+        def look_in_exec(connection):
+            queue = [["EXISTS", names[0]], ["MGET", *FILLERS], ["EXISTS", *names[1:]]]
+            first, _, others = value_of(exec_of(connection, *queue))
+            return first + others
+
+        def work(looking):
             with self.door.connect() as one:
                 for _ in range(ROUNDS):
-                    if words:
-                        reply = exec_of(one, *words)
-                        there = [number(part + b"\r\n") for part in reply.split(b"\r\n")[1:-1]]
-                    else:
-                        there = [
-                            value == "v"
-                            for value in value_of(one.ask("MGET", "name:1", "name:2", "name:3"))
-                        ]
-                    self.assertEqual(sum(there), 1)
+                    self.assertEqual(looking(one), 1)
 
         clients.add(move)
-        looks = Clients()
-        looks.add(look, [])
-        looks.add(look, [["EXISTS", "name:1"], ["EXISTS", "name:2"], ["EXISTS", "name:3"]])
+        looks.add(work, look)
+        looks.add(work, look_in_exec)
         try:
             looks.wait()
         finally:
@@ -325,7 +328,8 @@ class Together(unittest.TestCase):
         def look():
             with self.door.connect() as one:
                 for _ in range(ROUNDS):
-                    self.assertEqual(len(set(value_of(one.ask("MGET", *keys)))), 1)
+                    found = value_of(one.ask("MGET", *(word for key in keys for word in (key, *FILLERS))))
+                    self.assertEqual(len(set(found[:: len(FILLERS) + 1])), 1)
 
         clients.add(change)
         looks.add(look)
