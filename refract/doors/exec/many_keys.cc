@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Commands of several keys outside of a transaction, at one moment all the same: each is one of its own.
 #include <span>
+#include <string_view>
 
 #include "refract/doors/exec/handlers.h"
 #include "refract/doors/exec/run_body.h"
@@ -12,8 +13,16 @@ using runtime::Task;
 
 namespace {
 
+// Whether these are more words than those of a transaction, of which nothing is to be kept then.
+bool is_too_much(Words words) {
+  size_t bytes = 0;
+  for (const std::string_view word : words) bytes += word.size();
+  return words.size() > 1 + 2 * kTransactionKeysMax || bytes > kTransactionBytesMax + words[0].size();
+}
+
 // Its reply is there, but of a failure.
 Task<Ended> run_alone(Store& store, Pending& command) {
+  if (is_too_much(command.words)) co_return Ended{.ending = Ending::kFailed, .code = Code::kTooLarge};
   const Step step{.row = command.row, .words = command.words};
   const Transaction transaction{.steps = std::span(&step, 1),
                                 .watched = {},

@@ -52,6 +52,7 @@ class Run {
   [[nodiscard]] std::vector<Watch> conditions() const;
   // Whether what was read says already that a watched key has changed.
   [[nodiscard]] bool has_changed() const;
+  [[nodiscard]] bool is_too_much(std::span<const Watch> conditions) const;
   [[nodiscard]] Task<std::optional<Code>> look_at_watched();
   [[nodiscard]] static Ended failed(Code code) { return {.ending = Ending::kFailed, .code = code}; }
 
@@ -99,6 +100,7 @@ Task<Code> Run::read_heads() {
 Task<Code> Run::read_values() {
   std::vector<GetItem> items;
   std::vector<Body::Entry*> entries;
+  entries.reserve(body_.entries().size());
   for (Body::Entry& entry : body_.entries()) {
     if (entry.known < entry.needed) entries.push_back(&entry);
   }
@@ -157,7 +159,9 @@ bool Run::has_changed() const {
 }
 
 std::vector<Watch> Run::conditions() const {
-  std::vector<Watch> conditions(transaction_.watched.begin(), transaction_.watched.end());
+  std::vector<Watch> conditions;
+  conditions.reserve(transaction_.watched.size() + body_.entries().size());
+  conditions.assign(transaction_.watched.begin(), transaction_.watched.end());
   std::unordered_map<std::string_view, uint64_t> watched;
   for (const Watch& watch : transaction_.watched) watched.emplace(watch.key, watch.version);
   for (const Body::Entry& entry : body_.entries()) {
@@ -177,9 +181,23 @@ Task<Ended> Run::commit(Batch& batch) {
   co_return failed(Attempts::is_conflict(done.code()) ? Code::kConflict : done.code());
 }
 
+// More than a batch may have: it would have copies of all.
+bool Run::is_too_much(std::span<const Watch> conditions) const {
+  size_t count = conditions.size();
+  size_t bytes = 0;
+  for (const Watch& condition : conditions) bytes += condition.key.size();
+  for (const Body::Entry& entry : body_.entries()) {
+    if (entry.wrote == Body::Wrote::kNothing) continue;
+    ++count;
+    bytes += entry.key.size() + (entry.wrote == Body::Wrote::kPut ? entry.new_value().size() : 0);
+  }
+  return count > kv::kBatchKeysMax || bytes > kv::kBatchBytesMax;
+}
+
 Task<Ended> Run::commit() {
   if (has_changed()) co_return Ended{.ending = Ending::kNil};
   const std::vector<Watch> conditions = this->conditions();
+  if (is_too_much(conditions)) co_return failed(Code::kTooLarge);
   Batch batch;
   for (const Body::Entry& entry : body_.entries()) {
     if (entry.wrote == Body::Wrote::kNothing) continue;
