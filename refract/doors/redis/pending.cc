@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "refract/doors/exec/multi.h"
 #include "refract/doors/redis/session.h"
 
 namespace refract::doors::redis {
