@@ -30,6 +30,24 @@ async function main(path) {
   await client.watch("m");
   await client.set("m", 1);
   await say("changed", client.multi().incr("m").exec());
+  const listener = client.duplicate();
+  const heard = [];
+  let wake = () => {};
+  const until = async (count) => {
+    while (heard.length < count) await new Promise((resolve) => (wake = resolve));
+    return heard.splice(0).sort();
+  };
+  listener.on("message", (channel, message) => (heard.push(`plain ${channel} ${message}`), wake()));
+  listener.on("pmessage", (pattern, channel, message) => (heard.push(`${pattern} ${channel} ${message}`), wake()));
+  await say("subscribe", listener.subscribe("news", "other"));
+  await say("psubscribe", listener.psubscribe("n*"));
+  await say("publish", client.publish("news", "first"));
+  await say("heard", until(2));
+  await say("in the wrong mode", listener.call("GET", "key"));
+  await say("unsubscribe", listener.unsubscribe("news", "other"));
+  await say("punsubscribe", listener.punsubscribe("n*"));
+  await say("get again", listener.get("key"));
+  await say("end", listener.quit());
   await say("wrong", client.call("SET", "key"));
   await say("del", client.del("a", "b", "nothing"));
   await say("quit", client.quit());

@@ -42,6 +42,39 @@ async function main(path, RESP) {
   await say("watched", client.multi().incr("m").exec().catch((error) => error.name));
   await say("wrong", client.sendCommand(["SET", "key"]));
   await say("unknown", client.sendCommand(["NONSENSE", "key"]));
+  // In RESP3 the connection that listens may do all else, too.
+  const listener = RESP === 3 ? client : await client.duplicate().connect();
+  const heard = [];
+  let wake = () => {};
+  const until = async (count) => {
+    while (heard.length < count) await new Promise((resolve) => (wake = resolve));
+    return heard.splice(0).sort();
+  };
+  const hear = (kind) => (message, channel) => {
+    heard.push(`${kind} ${channel} ${message.length > 80 ? message.length : message}`);
+    wake();
+  };
+  await listener.subscribe(["news", "other"], hear("plain"));
+  await listener.pSubscribe("n*", hear("pattern"));
+  await listener.sSubscribe("news", hear("shard"));
+  await say("publish", client.publish("news", "first"));
+  await say("heard", until(2));
+  await say("publish long", client.publish("other", "x".repeat(70_000)));
+  await say("heard long", until(1));
+  await say("publish to shard", client.sPublish("news", "second"));
+  await say("heard of shard", until(1));
+  await say("publish many", Promise.all(Array.from({ length: 500 }, (_, i) => client.publish("news", `${i}`))).then((all) => all.every((count) => count === 2)));
+  await say("heard many", until(1000).then((all) => all.length));
+  await say("channels", client.pubSubChannels().then((all) => all.sort()));
+  await say("subscribers", client.pubSubNumSub(["news", "nothing"]).then((all) => Object.entries(all)));
+  await say("patterns", client.pubSubNumPat());
+  await listener.unsubscribe("news");
+  await listener.pUnsubscribe("n*");
+  await listener.sUnsubscribe("news");
+  await say("publish to none", client.publish("news", "third"));
+  await listener.unsubscribe("other");
+  await say("ping again", listener.ping());
+  if (listener !== client) await listener.close();
   await say("del", client.del(["a", "b", "c", "nothing"]));
   await say("unlink", client.unlink("key"));
   await client.close();
