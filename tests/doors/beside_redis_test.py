@@ -7,9 +7,10 @@
 import os
 import random
 import sys
+import time
 import unittest
 
-from door import Door, Redis, request
+from door import PATIENCE_S, Door, Redis, request
 from node import Programs
 from replies import value_of
 
@@ -335,6 +336,20 @@ class BesideRedis(unittest.TestCase):
                         replies.append(one.reply())
                     said.append(replies)
                 self.assertEqual(said[0], said[1], f"{batch}; REFRACT_DOOR_SEED={SEED}")
+
+    def test_those_that_want_no_replies_are_read_to_the_end(self):
+        """More than may be under way at a time, and no reply that tells of an end."""
+        with Door() as door, door.connect() as one, door.connect() as other:
+            one.send(request("CLIENT", "REPLY", "OFF"))
+            one.send(b"".join(request("SET", f"k{i}", "v" * 100) for i in range(20_000)))
+            end = time.monotonic() + PATIENCE_S
+            while other.ask("DBSIZE") != b":20000\r\n" and time.monotonic() < end:
+                time.sleep(0.01)
+            self.assertEqual(other.ask("DBSIZE"), b":20000\r\n")
+            skip = request("CLIENT", "REPLY", "SKIP")
+            for i in range(20):
+                other.send(skip + request("SET", f"k{i}", "w", "EX", "100") + skip + request("RESET"))
+                self.assertEqual(other.ask("PING"), b"+PONG\r\n")
 
 
 def infos_of(command):

@@ -154,6 +154,7 @@ size_t Session::take_requests(std::string_view bytes) {
     taken += parser_.taken();
   }
   if (count > 0) store_.counts.commands.fetch_add(count);
+  has_stopped_ = is_full();
   return taken;
 }
 
@@ -419,7 +420,10 @@ void Session::look_at_told(Store& store) {
 }
 
 void Session::tell() noexcept {
-  if (has_left_ || !output_.is_empty() || is_ending_) listener_.has_replies();
+  // Requests that wait for room continue also where no reply is wanted.
+  const bool may_continue = has_stopped_ && !is_full();
+  if (may_continue) has_stopped_ = false;
+  if (has_left_ || !output_.is_empty() || is_ending_ || may_continue) listener_.has_replies();
 }
 
 void Session::give_replies() {

@@ -205,6 +205,7 @@ class Session final : public Subscriber {
   bool is_told_ = false;                            // It is among the store's.
   Replies output_;
   bool is_stalled_ = false;
+  bool has_stopped_ = false;   // Requests are not taken: there was no room for more.
   bool is_held_back_ = false;  // Until the last one has begun, which changes what it is subscribed to.
   Protocol protocol_ = Protocol::kResp2;
   bool has_proven_;
