@@ -238,6 +238,16 @@ void Board::leave_all(size_t place, Subscriber& subscriber) {
   }
 }
 
+bool Board::leave_some(size_t place, Subscriber& subscriber) {
+  constexpr size_t kMost = 1000;
+  for (size_t i = 0; i < kMost && subscriber.is_subscribed(); ++i) {
+    const auto some = std::ranges::find_if(subscriber.subscriptions_->by_kind,
+                                           [](const auto& one) { return !one.empty(); });
+    leave(place, subscriber, *some->begin()->first);
+  }
+  return !subscriber.is_subscribed();
+}
+
 std::vector<std::string> Board::names_of(const Subscriber& subscriber, TopicKind kind) {
   std::vector<std::string> names;
   if (!subscriber.is_subscribed()) return names;

@@ -81,6 +81,8 @@ class Board {
   bool leave(size_t place, Subscriber& subscriber, TopicKind kind, std::string_view name);
   void leave_all(size_t place, Subscriber& subscriber, TopicKind kind);
   void leave_all(size_t place, Subscriber& subscriber);
+  // So many that others hardly wait for it. True: these were all.
+  [[nodiscard]] bool leave_some(size_t place, Subscriber& subscriber);
   // What it is subscribed to.
   [[nodiscard]] static std::vector<std::string> names_of(const Subscriber& subscriber, TopicKind kind);
 

@@ -142,6 +142,25 @@ TEST(Board, those_that_leave_make_room_for_each_other) {
   for (size_t k = 0; k < ears.size(); ++k) EXPECT_EQ(ears[k]->heard_count(), wanted[k]) << k;
 }
 
+// Claim: one with very many subscriptions may leave them in several steps.
+TEST(Board, very_many_are_left_in_steps) {
+  Board board(1);
+  Ear ear(board, 0);
+  constexpr size_t kCount = 3500;
+  for (size_t i = 0; i < kCount; ++i) {
+    ASSERT_TRUE(ear.join(i % 2 == 0 ? kChannel : kPattern, std::to_string(i)));
+  }
+  size_t steps = 1;
+  while (!board.leave_some(0, ear)) {
+    EXPECT_LT(ear.count(kChannel) + ear.count(kPattern), kCount);
+    ++steps;
+  }
+  EXPECT_GT(steps, 1U);
+  EXPECT_LT(steps, 20U);
+  EXPECT_FALSE(ear.is_subscribed());
+  EXPECT_EQ(board.topics(kChannel) + board.topics(kPattern), 0U);
+}
+
 // Claim: what is counted is heard, and nothing else, whenever the other thread looks: those that leave before
 // it does hear what was published before, those that join then do not.
 TEST(Board, another_threads_subscribers_hear_what_was_published_while_they_were_there) {

@@ -6,11 +6,11 @@
 
 namespace refract::doors::redis {
 
-// Between two replies; or among what confirms a change of subscriptions that runs now. A client that asks
-// without end and reads nothing is not read either, so its replies are bounded; messages are not its own to
-// hold back.
+// Between two replies; or among what confirms a change of subscriptions that runs now. None behind the end
+// that the client has asked for. One that asks without end and reads nothing is not read either, so its
+// replies are bounded; messages are not its own to hold back.
 void Session::hear(const Message& message) noexcept {
-  if (has_left_ || is_too_slow()) return;
+  if (!takes_requests() || is_too_slow()) return;
   give_replies();
   Pending* const next = pending_.empty() ? nullptr : pending_.front().get();
   const bool is_confirmed =

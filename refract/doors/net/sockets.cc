@@ -202,7 +202,8 @@ void Sockets::note_rates() noexcept {
 size_t Sockets::poll() noexcept {
   redis::Session::look_at_told(store_);
   if (!ended_.empty()) bury();
-  size_t done = store_.common.crew.poll(store_.place) + store_.common.board.poll(store_.place);
+  size_t done = is_leaving_ ? 1 : 0;
+  done += store_.common.crew.poll(store_.place) + store_.common.board.poll(store_.place);
   done += look();
   serving_.swap(ready_);
   // Of what was before a sleep, times would be wrong by that.
@@ -218,7 +219,7 @@ size_t Sockets::poll() noexcept {
 }
 
 bool Sockets::prepare_sleep() noexcept {
-  return store_.told.empty() && look() == 0 && ready_.empty() &&
+  return store_.told.empty() && look() == 0 && ready_.empty() && !is_leaving_ &&
          !store_.common.crew.has_work(store_.place) && !store_.common.board.has_mail(store_.place);
 }
 
@@ -483,6 +484,7 @@ void Sockets::end(Line& line) noexcept {
   line.socket = Descriptor();
   line.session.forget();
   ended_.push_back(&line);
+  is_leaving_ = is_leaving_ || line.session.is_subscribed();
   if (std::exchange(line.pinned_since_ns, 0) != 0) std::erase(pinning_, &line);
   if (std::exchange(line.is_watched, false)) std::erase(backlogs_, &line);
   // What is under way is still held.
@@ -495,8 +497,11 @@ void Sockets::end(Line& line) noexcept {
 
 // Not in the turn in which a command of theirs has ended.
 void Sockets::bury() {
+  is_leaving_ = false;
   std::erase_if(ended_, [this](Line* line) {
-    if (!line->session.is_idle()) return false;
+    const bool has_left_all = store_.common.board.leave_some(store_.place, line->session);
+    is_leaving_ = is_leaving_ || !has_left_all;
+    if (!has_left_all || !line->session.is_idle()) return false;
     held_bytes_ -= line->counted_bytes;
     lines_.erase(line->place);
     return true;

@@ -87,7 +87,8 @@ class Sockets final : public runtime::Poller, private redis::Lines {
   std::list<std::unique_ptr<Line>> lines_;
   std::vector<Line*> ready_;  // Those to be served, each once.
   std::vector<Line*> serving_;
-  std::vector<Line*> ended_;    // Until their commands are over.
+  std::vector<Line*> ended_;    // Until their commands are over, and they are subscribed to nothing.
+  bool is_leaving_ = false;     // Some of these are.
   std::vector<Line*> pinning_;  // Those that have not sent all that they hold of the node's memory.
   bool is_watching_ = false;
   std::vector<Line*> backlogs_;  // Those that messages wait for, more than may wait for long.

@@ -459,8 +459,9 @@ void Session::copy_pinned() {
 }
 
 size_t Session::held_bytes() const noexcept {
-  size_t bytes =
-      kept_.capacity() + pending_bytes_ + output_.own_bytes() + parser_.held_bytes() + subscription_bytes();
+  size_t bytes = kept_.capacity() + pending_bytes_ + output_.own_bytes() + parser_.held_bytes();
+  // What has left is given back within the next turns.
+  if (!has_left_) bytes += subscription_bytes();
   for (const LongWord& word : long_words_) bytes += word.held_bytes();
   if (multi_ != nullptr) bytes += multi_->held_bytes();
   return bytes;
@@ -480,7 +481,7 @@ void Session::leave() noexcept {
 
 void Session::forget() noexcept {
   leave();
-  store_.common.board.leave_all(store_.place, *this);
+  (void)store_.common.board.leave_some(store_.place, *this);
   kept_ = {};
   long_words_.clear();
   has_open_word_ = false;

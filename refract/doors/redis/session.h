@@ -95,8 +95,8 @@ class Session final : public Subscriber {
   [[nodiscard]] bool is_idle() const noexcept { return begun_ == 0; }
   // The connection is over: what has not begun does not begin, and what comes of the rest is not told.
   void leave() noexcept;
-  // The same, and the client is gone: what it has sent and was to get goes, but for what is under way. Not
-  // called inside of take().
+  // The same, and the client is gone: what it has sent and was to get goes, but for what is under way; and
+  // its subscriptions, or some of them. Not called inside of take().
   void forget() noexcept;
 
   // For all of the store's, once a turn: what waited for writes that were told begins, and replies are there.
