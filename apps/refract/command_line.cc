@@ -118,6 +118,7 @@ void add_node_commands(Command& app, Invocation& to, Texts& texts) {
   const std::string command = app.name();
   if (command != "token") add_json(app, to);
   if (command == "ping") app.add({.names = "--why", .to = &to.why});
+  if (command == "clear") app.add({.names = "--all", .to = &to.all});
   if (command == "txn") {
     add_verbose(app, to);
     app.add({.names = "FILE", .to = &to.path});
@@ -376,6 +377,10 @@ Reported<> finish(Invocation& to, const Texts& texts) {
   }
   if (to.command == "bank" && (to.accounts < 2 || to.accounts > 1'000 || to.threads > 64)) {
     return refuse(to, "--accounts is 2 to 1000, --threads 1 to 64");
+  }
+  if (to.command == "clear" && !to.all) {
+    return report(Code::kInvalidArgument, "clear erases all keys of the node",
+                  "if that is what you want: refract clear --all");
   }
   if (to.command == "load" && to.files.empty()) return refuse(to, "which file is to be loaded?");
   if (to.command == "restore" && to.files.empty()) {

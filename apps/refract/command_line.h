@@ -58,6 +58,8 @@ struct Invocation {
   bool long_lines = false;
   bool zero_ends = false;
 
+  bool all = false;  // clear
+
   // load, dump
   std::vector<std::string> files;
   records::ReadOptions reading;

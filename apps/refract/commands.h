@@ -16,6 +16,7 @@ namespace refract::cli {
 [[nodiscard]] int run_put(const Invocation& invocation);
 [[nodiscard]] int run_erase(const Invocation& invocation);
 [[nodiscard]] int run_cas(const Invocation& invocation);
+[[nodiscard]] int run_clear(const Invocation& invocation);
 [[nodiscard]] int run_scan(const Invocation& invocation);
 [[nodiscard]] int run_load(const Invocation& invocation);
 [[nodiscard]] int run_dump(const Invocation& invocation);

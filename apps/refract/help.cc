@@ -90,6 +90,20 @@ Examples
   $ refract erase greeting
   $ refract scan --prefix tmp: -0 | xargs -0 -n 1 refract erase --
 )"},
+    HelpPage{"clear", "remove all keys", R"(refract clear: remove all keys and their values
+
+Usage: refract clear --all [options]
+
+What was there when it began is gone when it ends; what other clients write meanwhile
+may go or stay. It may take longer than --timeout, as long as it gets on. Objects stay.
+
+Options
+      --all            Says that all of them are meant. Without it nothing is done.
+      --json           Print how many went as a JSON object.
+
+Examples
+  $ refract dump -o before.jsonl && refract clear --all
+)"},
     HelpPage{"cas", "replace a value if it is still what you think", R"(refract cas: compare and set
 
 Usage: refract cas [options] KEY OLD NEW

@@ -28,7 +28,7 @@ constexpr Command kCommands[] = {
     {"chain", refract::cli::run_chain},       {"doctor", refract::cli::run_doctor},
     {"snapshot", refract::cli::run_snapshot}, {"cluster", refract::cli::run_cluster},
     {"txn", refract::cli::run_txn},           {"bank", refract::cli::run_bank},
-    {"token", refract::cli::run_token}};
+    {"token", refract::cli::run_token},       {"clear", refract::cli::run_clear}};
 
 }  // namespace
 

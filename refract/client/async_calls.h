@@ -55,6 +55,7 @@ class AsyncCalls {
   // Of one that keeps a time to live and is too long for a message. `begun_ns`: since when its time runs.
   [[nodiscard]] runtime::Task<Operated> operate_on_version(Bytes key, KeyOperation operation,
                                                            uint64_t begun_ns);
+  [[nodiscard]] runtime::Task<Result<uint64_t>> clear();
   [[nodiscard]] runtime::Task<Result<>> commit(Batch& batch, RequestId request = {});
   // Its keys are the caller's. An identity is drawn where the batch writes. `effort` counts its refusals.
   [[nodiscard]] runtime::Task<Result<>> change(kv::RpcBatch& batch, txn::Effort& effort,

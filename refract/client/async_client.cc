@@ -316,6 +316,10 @@ Task<> AsyncClient::multi_exists(std::span<ExistsItem> items) {
   return calls_->multi_exists(items);
 }
 
+Task<Result<uint64_t>> AsyncClient::clear() {
+  return calls_->clear();
+}
+
 Task<Result<NodeStat>> AsyncClient::stat() {
   return calls_->stat();
 }

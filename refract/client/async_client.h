@@ -109,6 +109,8 @@ class REFRACT_API AsyncClient {
                                                       RequestId request = {});
   // A write of which it is known what became of it, however servers end: operation.h.
   [[nodiscard]] Operating operate(Bytes key, const KeyOperation& operation) noexcept;
+  // As of Client.
+  [[nodiscard]] runtime::Task<Result<uint64_t>> clear();
   // As of Client. The batch lives as long as the task.
   [[nodiscard]] runtime::Task<Result<>> commit(Batch& batch, RequestId request = {});
   using Body = std::function<runtime::Task<Result<>>(AsyncTransaction&)>;

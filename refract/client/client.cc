@@ -551,6 +551,10 @@ Result<size_t> Client::prefix_exists(std::span<const Bytes> keys) {
   return rounds.result();
 }
 
+Result<uint64_t> Client::clear() {
+  return wait_for<uint64_t>(*state_, Code::kIndeterminate, [](AsyncCalls& async) { return async.clear(); });
+}
+
 Result<NodeStat> Client::stat() {
   return wait_for<NodeStat>(*state_, Code::kDeadlineExceeded, [](AsyncCalls& async) { return async.stat(); });
 }

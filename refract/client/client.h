@@ -185,6 +185,12 @@ class REFRACT_API Client {
   // be told its code.
   [[nodiscard]] Result<size_t> prefix_exists(std::span<const Bytes> keys);
 
+  // Erases all entries, of all shards and nodes; objects stay. Returns how many. It is not one moment: what
+  // was there when it began is gone when it ends, what is written meanwhile may go or stay, and of a
+  // transaction beside it a part may stay. While it gets on it may take longer than the timeout. Another code
+  // than kOk: some may be gone. kIndeterminate: they are, but the log may not have it.
+  [[nodiscard]] Result<uint64_t> clear();
+
   [[nodiscard]] Result<NodeStat> stat();
   [[nodiscard]] Result<Pong> ping();
   // The nodes that this one belongs together with, itself among them. With kv.copies 1 they share out the

@@ -23,7 +23,7 @@ from node import PATIENCE_S, Node, Programs, clean_environment, run_client  # no
 ODD = bytes(range(256)) + b"\n\r\n\0\0end without a line break"
 STATUS = "/var/lib/dpkg/status"
 COMMANDS = ["get", "put", "erase", "cas", "scan", "load", "dump", "stat", "ping", "top", "trace",
-            "check", "restore", "inspect", "chain", "doctor"]
+            "check", "restore", "inspect", "chain", "doctor", "clear"]
 SMALL = ("--memory-initial", "32MiB", "--memory-limit", "64MiB")
 
 
@@ -95,6 +95,16 @@ class Entries(WithNode):
         self.assertEqual(self.ok("get", "conditional"), b"fourth")
         self.ok("erase", "conditional")
         self.refused(1, "erase", "conditional")
+
+    def test_clear_takes_all_keys_if_that_is_said(self):
+        with Node(*SMALL, "--server-shards", "2") as node:
+            for key in ("a", "b", "c"):
+                self.ok("put", key, "v", node=node)
+            self.assertIn("--all", self.refused(2, "clear", node=node))
+            self.assertEqual(self.ok("get", "a", node=node), b"v")
+            self.assertEqual(self.ok("clear", "--all", node=node), b"3 keys removed\n")
+            self.assertEqual(self.ok("scan", node=node), b"")
+            self.assertEqual(json.loads(self.ok("clear", "--all", "--json", node=node))["erased"], 0)
 
     def test_cas_changes_only_what_is_as_expected(self):
         self.refused(1, "cas", "state", "idle", "busy")

@@ -79,6 +79,7 @@ COPY_OPTIONS = [[], [], [b"REPLACE"], [b"DB", b"0"], [b"replace", b"db", b"1"]]
 COPY_OPTIONS += [[b"DB"], [b"DB", b"x"], [b"DB", b"3000000000"], [b"x"]]
 LCS_OPTIONS = [[b"idx"], [b"LEN"], [b"IDX"], [b"WITHMATCHLEN"], [b"MINMATCHLEN", b"2"]]
 LCS_OPTIONS += [[b"MINMATCHLEN"], [b"minmatchlen", b"-1"], [b"MINMATCHLEN", b"x"], [b"x"]]
+FLUSH_OPTIONS = [[], [], [b"ASYNC"], [b"sync"], [b"x"], [b"SYNC", b"ASYNC"], [b""]]
 HELLO_OPTIONS = [[], [b"2"], [b"3"], [b"3"], [b"4"], [b"x"], [b"3", b"SETNAME", b"me"], [b"2", b"x"]]
 SCAN_OPTIONS = [[], [b"COUNT", b"0"], [b"COUNT", b"x"], [b"MATCH"], [b"x", b"y"]]
 
@@ -312,6 +313,7 @@ KIND_TABLE = [
     (2, lambda c: [b"KEYS", c.chance.choice(PATTERNS)]),
     (1, lambda c: [b"RANDOMKEY"]),
     (1, lambda c: [b"DBSIZE", *c.pick([], [], [b"x"])]),
+    (0.3, lambda c: [c.cased(c.pick(b"FLUSHALL", b"FLUSHDB")), *c.chance.choice(FLUSH_OPTIONS)]),
     (1, lambda c: [b"PING", *c.pick([], [c.value()], [b"a", b"b"])]),
     (1, lambda c: [b"ECHO", c.value()]),
     (1, lambda c: [b"SELECT", c.pick(b"0", b"1", b"x", b"3000000000", b"-1")]),

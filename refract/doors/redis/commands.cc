@@ -54,6 +54,8 @@ constexpr Row kRowsWithoutBodies[] = {
     {"expire", -3, Kind::kWrite, nullptr, write_by_itself, "write fast", 1, 1, 1, false, &kExpireWrite},
     {"expireat", -3, Kind::kWrite, nullptr, write_by_itself, "write fast", 1, 1, 1, false, &kExpireWrite},
     {"expiretime", 2, Kind::kRead, ttl_at_once, ttl, "readonly fast", 1, 1, 1},
+    {"flushall", -1, Kind::kAll, nullptr, flush, "write", 0, 0, 0},
+    {"flushdb", -1, Kind::kAll, nullptr, flush, "write", 0, 0, 0},
     {"get", 2, Kind::kRead, get_at_once, get, "readonly fast", 1, 1, 1},
     {"getdel", 2, Kind::kAll, nullptr, getdel, "write fast", 1, 1, 1},
     {"getex", -2, Kind::kAll, nullptr, getex, "write fast", 1, 1, 1, false, nullptr, kind_of_getex},

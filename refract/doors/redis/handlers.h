@@ -74,6 +74,7 @@ bool info_at_once(Call& call);
 runtime::Task<> info(Store& store, Pending& command);
 runtime::Task<> dbsize(Store& store, Pending& command);
 runtime::Task<> scan(Store& store, Pending& command);
+runtime::Task<> flush(Store& store, Pending& command);
 
 // Of keys.
 bool get_at_once(Call& call);

@@ -135,4 +135,16 @@ Task<> scan(Store& store, Pending& command) {
   for (const std::string_view key : keys) reply.bulk(key);
 }
 
+// There is one database, and either way the reply says that all are gone. What others write meanwhile may go
+// or stay.
+Task<> flush(Store& store, Pending& command) {
+  const auto& words = command.words;
+  const bool makes_sense =
+      words.size() == 1 || (words.size() == 2 && (is(words[1], "async") || is(words[1], "sync")));
+  if (!makes_sense) co_return command.reply().error(kSyntaxError);
+  const Result<uint64_t> erased = co_await store.client->clear();
+  if (!erased) co_return fail_with(command, erased.code(), *store.client);
+  command.reply().ok();
+}
+
 }  // namespace refract::doors::redis
