@@ -72,7 +72,9 @@ bool config_set(Call& call) {
 // What the node counts stays the node's; INFO tells what has come since.
 Task<> config_resetstat(Store& store, Pending& command) {
   const NodeStat* const stat = co_await look_at_node(store);
-  store.common.counts.reset(stat != nullptr ? stat->expired : 0);
+  store.common.counts.reset(stat != nullptr ? NodeCounts{.expired = stat->expired, .evicted = stat->evicted}
+                                            : NodeCounts{});
+  store.common.command_counts.reset();
   store.common.rates.reset();
   command.reply().ok();
 }

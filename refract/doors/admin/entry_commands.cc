@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // OBJECT and MEMORY: how an entry is kept.
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <optional>
@@ -8,6 +9,7 @@
 
 #include "refract/doors/admin/entry_bytes.h"
 #include "refract/doors/admin/handlers.h"
+#include "refract/doors/admin/node_look.h"
 #include "refract/doors/redis/handlers.h"
 
 namespace refract::doors::redis {
@@ -77,6 +79,37 @@ Task<> memory_usage(Store& store, Pending& command) {
   }
   const std::optional<Got> got = co_await entry_of(store, command);
   if (got) command.reply().number(static_cast<int64_t>(entry_bytes(words[2].size(), *got)));
+}
+
+// Of the node's memory, as INFO tells of it. What the doors hold for their clients is not in it.
+Task<> memory_stats(Store& store, Pending& command) {
+  const NodeStat* const stat = co_await look_at_node(store);
+  if (stat == nullptr) co_return command.reply().error("ERR the node's server does not answer");
+  const auto ratio = [](uint64_t part, uint64_t whole) {
+    return static_cast<double>(part) / static_cast<double>(std::max<uint64_t>(whole, 1));
+  };
+  const uint64_t used = stat->bytes_live;
+  const uint64_t taken = stat->bytes_total - std::min(stat->bytes_free, stat->bytes_total);
+  const uint64_t of_entries = used - std::min(stat->bytes_retired, used);
+  const auto whole = [](uint64_t number) { return static_cast<int64_t>(number); };
+  Reply reply = command.reply();
+  reply.map(8);
+  reply.bulk("total.allocated");
+  reply.number(whole(used));
+  reply.bulk("overhead.total");
+  reply.number(whole(used - of_entries));
+  reply.bulk("keys.count");
+  reply.number(whole(stat->entries));
+  reply.bulk("keys.bytes-per-key");
+  reply.number(whole(stat->entries == 0 ? 0 : of_entries / stat->entries));
+  reply.bulk("dataset.bytes");
+  reply.number(whole(of_entries));
+  reply.bulk("dataset.percentage");
+  reply.real(100 * ratio(of_entries, used));
+  reply.bulk("fragmentation");
+  reply.real(ratio(taken, used));
+  reply.bulk("fragmentation.bytes");
+  reply.number(whole(taken) - whole(used));
 }
 
 bool memory_doctor(Call& call) {

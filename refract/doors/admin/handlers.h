@@ -26,9 +26,12 @@ bool client_getredir(Call& call);
 bool client_id(Call& call);
 bool client_info(Call& call);
 bool client_no_evict(Call& call);
+bool client_pause(Call& call);
 bool client_reply(Call& call);
 bool client_setinfo(Call& call);
 bool client_setname(Call& call);
+bool client_unblock(Call& call);
+bool client_unpause(Call& call);
 runtime::Task<> client_kill(Store& store, Pending& command);
 runtime::Task<> client_list(Store& store, Pending& command);
 
@@ -57,6 +60,7 @@ bool slowlog_reset(Call& call);
 
 bool memory_doctor(Call& call);
 bool memory_purge(Call& call);
+runtime::Task<> memory_stats(Store& store, Pending& command);
 runtime::Task<> memory_usage(Store& store, Pending& command);
 runtime::Task<> object_encoding(Store& store, Pending& command);
 runtime::Task<> object_freq(Store& store, Pending& command);

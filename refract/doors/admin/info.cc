@@ -98,10 +98,10 @@ std::string stats_section(Store& store, const NodeStat* stat) {
       static_cast<double>(rates.bytes_in) / 1024, static_cast<double>(rates.bytes_out) / 1024,
       counts.rejected);
   if (stat != nullptr) {
-    text += fmt::format("expired_keys:{}\r\n", store.common.counts.expired_since(stat->expired));
+    const NodeCounts counted =
+        store.common.counts.since({.expired = stat->expired, .evicted = stat->evicted});
+    text += fmt::format("expired_keys:{}\r\nevicted_keys:{}\r\n", counted.expired, counted.evicted);
   }
-  // How many a node evicts that does evict, its server does not tell its clients.
-  if (store.facts.eviction == "noeviction") text += "evicted_keys:0\r\n";
   text += fmt::format(
       "evicted_clients:{}\r\nkeyspace_hits:{}\r\nkeyspace_misses:{}\r\npubsub_channels:{}\r\n"
       "pubsub_patterns:{}\r\npubsubshard_channels:{}\r\n",
@@ -126,6 +126,19 @@ std::string modules_section(Store& /*store*/, const NodeStat* /*stat*/) {
   return {};
 }
 
+// What is answered at once takes no time here: nothing looks at the clock for it.
+std::string commandstats_section(Store& store, const NodeStat* /*stat*/) {
+  std::string text;
+  for (const CommandSums& one : store.common.command_counts.sums()) {
+    const uint64_t us = one.ns / kMicrosecond_ns;
+    const double each = one.calls == 0 ? 0 : static_cast<double>(us) / static_cast<double>(one.calls);
+    text +=
+        fmt::format("cmdstat_{}:calls={},usec={},usec_per_call={:.2f},rejected_calls={},failed_calls={}\r\n",
+                    one.row->name, one.calls, us, each, one.rejected, one.failed);
+  }
+  return text;
+}
+
 std::string cluster_section(Store& /*store*/, const NodeStat* /*stat*/) {
   return "cluster_enabled:0\r\n";
 }
@@ -139,6 +152,7 @@ struct Section {
   std::string_view name;   // In lower letters.
   std::string_view title;  // As it stands above it.
   std::string (*text)(Store& store, const NodeStat* stat);
+  bool is_default = true;  // It is told where none is named.
 };
 constexpr Section kSections[] = {
     {"server", "Server", server_section},
@@ -149,6 +163,7 @@ constexpr Section kSections[] = {
     {"replication", "Replication", replication_section},
     {"cpu", "CPU", cpu_section},
     {"modules", "Modules", modules_section},
+    {"commandstats", "Commandstats", commandstats_section, /*is_default=*/false},
     {"cluster", "Cluster", cluster_section},
     {"keyspace", "Keyspace", keyspace_section},
 };
@@ -156,13 +171,14 @@ constexpr Section kSections[] = {
 }  // namespace
 
 std::string info_text(Store& store, const NodeStat* stat, Words names) {
-  const bool is_all = names.empty() || std::ranges::any_of(names, [](std::string_view name) {
-                        return is(name, "all") || is(name, "default") || is(name, "everything");
-                      });
+  const auto is_named = [names](std::string_view wanted) {
+    return std::ranges::any_of(names, [wanted](std::string_view name) { return is(name, wanted); });
+  };
+  const bool is_all = is_named("all") || is_named("everything");
+  const bool is_default = names.empty() || is_named("default");
   std::string text;
   for (const Section& section : kSections) {
-    const bool is_wanted =
-        is_all || std::ranges::any_of(names, [&](std::string_view name) { return is(name, section.name); });
+    const bool is_wanted = is_all || (is_default && section.is_default) || is_named(section.name);
     if (!is_wanted) continue;
     if (!text.empty()) text += "\r\n";
     text += fmt::format("# {}\r\n{}", section.title, section.text(store, stat));

@@ -18,9 +18,12 @@ constexpr Row kClientRows[] = {
     {"client|kill", -3, Kind::kAll, nullptr, client_kill, kOfAdmin, 0, 0, 0},
     {"client|list", -2, Kind::kAll, nullptr, client_list, kOfAdmin, 0, 0, 0},
     {"client|no-evict", 3, Kind::kLocal, client_no_evict, nullptr, kOfAdmin, 0, 0, 0},
+    {"client|pause", -3, Kind::kLocal, client_pause, nullptr, kOfAdmin, 0, 0, 0},
     {"client|reply", 3, Kind::kLocal, client_reply, nullptr, kOfLine, 0, 0, 0},
     {"client|setinfo", 4, Kind::kLocal, client_setinfo, nullptr, kOfLine, 0, 0, 0},
     {"client|setname", 3, Kind::kLocal, client_setname, nullptr, kOfLine, 0, 0, 0},
+    {"client|unblock", -3, Kind::kLocal, client_unblock, nullptr, kOfAdmin, 0, 0, 0},
+    {"client|unpause", 2, Kind::kLocal, client_unpause, nullptr, kOfAdmin, 0, 0, 0},
 };
 
 constexpr Row kCommandRows[] = {
@@ -55,6 +58,7 @@ constexpr Row kMemoryRows[] = {
     {"memory|doctor", 2, Kind::kLocal, memory_doctor, nullptr, "", 0, 0, 0},
     {"memory|help", 2, Kind::kLocal, help, nullptr, kOfHelp, 0, 0, 0},
     {"memory|purge", 2, Kind::kLocal, memory_purge, nullptr, "", 0, 0, 0},
+    {"memory|stats", 2, Kind::kAll, nullptr, memory_stats, "", 0, 0, 0},
     {"memory|usage", -3, Kind::kRead, nullptr, memory_usage, "readonly", 2, 2, 1},
 };
 

@@ -22,10 +22,13 @@ namespace {
 // So often one that waits looks whether its client is still there.
 constexpr uint64_t kLook_ns = 50 * kMillisecond_ns;
 
-// Until then, or until the connection is over, or the client sends nothing any more.
-Task<> wait_until(Store& store, Session& session, uint64_t end_ns) {
+// Until then, or until the connection is over, or the client sends nothing any more; or until another one has
+// it end, if there is a `waiting`.
+Task<> wait_until(Store& store, Session& session, uint64_t end_ns,
+                  const Blocked::Waiting* waiting = nullptr) {
+  const auto is_unblocked = [&] { return waiting != nullptr && waiting->word() != Blocked::Word::kNone; };
   store.common.blocked.fetch_add(1, std::memory_order_relaxed);
-  while (session.takes_requests() && store.shard.refresh_now() < end_ns) {
+  while (session.takes_requests() && store.shard.refresh_now() < end_ns && !is_unblocked()) {
     co_await store.shard.sleep_for(std::min(kLook_ns, end_ns - store.shard.now_ns()));
   }
   store.common.blocked.fetch_sub(1, std::memory_order_relaxed);
@@ -140,7 +143,11 @@ Task<> wait(Store& store, Pending& command) {
         __builtin_mul_overflow(static_cast<uint64_t>(*timeout_ms), kMillisecond_ns, &end_ns) ||
         __builtin_add_overflow(end_ns, now_ns, &end_ns);
     if (is_far) end_ns = kForever_ns;
-    co_await wait_until(store, *command.session, end_ns);
+    const Blocked::Waiting waiting(store.common.waiting, command.session->id());
+    co_await wait_until(store, *command.session, end_ns, &waiting);
+    if (waiting.word() == Blocked::Word::kError) {
+      co_return command.reply().error("UNBLOCKED client unblocked via CLIENT UNBLOCK");
+    }
   }
   command.reply().number(0);
 }

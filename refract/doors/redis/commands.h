@@ -15,8 +15,11 @@
 
 #include "refract/base/clock.h"
 #include "refract/client/async_client.h"
+#include "refract/doors/admin/blocked.h"
+#include "refract/doors/admin/command_counts.h"
 #include "refract/doors/admin/crew.h"
 #include "refract/doors/admin/node_look.h"
+#include "refract/doors/admin/pause.h"
 #include "refract/doors/admin/rates.h"
 #include "refract/doors/admin/slow_log.h"
 #include "refract/doors/messages/board.h"
@@ -50,6 +53,7 @@ struct Common {
       : facts(std::move(known)),
         loading(is_loading, keeper_link),
         counts(facts.threads),
+        command_counts(facts.threads),
         crew(facts.threads),
         board(facts.threads) {}
 
@@ -59,6 +63,9 @@ struct Common {
   std::atomic<uint64_t> connections = 0;  // Now.
   std::atomic<uint64_t> blocked = 0;      // Those among them whose command waits, as WAIT does.
   AllCounts counts;
+  CommandCounts command_counts;
+  Pause pause;
+  Blocked waiting;
   Rates rates;
   SlowLog slow_log;
   Crew crew;
@@ -81,6 +88,7 @@ struct Store {
   // The last row that was looked for, and by which name. Null: there was none.
   const Row* last_row = nullptr;
   std::string last_name = {};
+  CommandTallies* last_tallies = nullptr;
   std::vector<std::byte> value = std::vector<std::byte>(Replies::kLongBytes);  // Of the read that runs now.
   size_t reserved_bytes = 0;           // Of long words that are received, or under way.
   std::vector<OwnPending> spare = {};  // Of commands that are over: their memory is used again.

@@ -46,15 +46,16 @@ CountSums AllCounts::sums() const {
   return sums;
 }
 
-void AllCounts::reset(uint64_t expired) {
+void AllCounts::reset(const NodeCounts& now) {
   const std::lock_guard lock(mutex_);
   before_ = since_start();
-  expired_before_ = expired;
+  node_before_ = now;
 }
 
-uint64_t AllCounts::expired_since(uint64_t expired) const {
+NodeCounts AllCounts::since(const NodeCounts& now) const {
   const std::lock_guard lock(mutex_);
-  return expired - std::min(expired, expired_before_);
+  return {.expired = now.expired - std::min(now.expired, node_before_.expired),
+          .evicted = now.evicted - std::min(now.evicted, node_before_.evicted)};
 }
 
 }  // namespace refract::doors::redis

@@ -77,6 +77,12 @@ struct CountSums {
   uint64_t bytes_out = 0;
 };
 
+// What the node has counted, and its server tells.
+struct NodeCounts {
+  uint64_t expired = 0;
+  uint64_t evicted = 0;
+};
+
 // Threads: any.
 class AllCounts {
  public:
@@ -85,10 +91,10 @@ class AllCounts {
   // That of the thread at this place, which alone changes it.
   [[nodiscard]] Counts& of(size_t place) noexcept { return by_thread_[place]; }
   [[nodiscard]] CountSums sums() const;
-  // They begin at 0 again; so do expired entries, of which the node has counted so many by now.
-  void reset(uint64_t expired);
-  // So many of them since then, if the node has counted so many. Its server may be a later one.
-  [[nodiscard]] uint64_t expired_since(uint64_t expired) const;
+  // They begin at 0 again; so does what the node counts, which is so much by now.
+  void reset(const NodeCounts& now);
+  // What of it has come since then. The node's server may be a later one.
+  [[nodiscard]] NodeCounts since(const NodeCounts& now) const;
 
  private:
   [[nodiscard]] CountSums since_start() const noexcept;
@@ -97,7 +103,7 @@ class AllCounts {
   mutable std::mutex mutex_;
   // Below, guarded by it:
   CountSums before_;
-  uint64_t expired_before_ = 0;
+  NodeCounts node_before_;
 };
 
 }  // namespace refract::doors::redis

@@ -18,13 +18,15 @@ TEST(AllCounts, are_summed_over_threads_since_the_last_reset) {
   EXPECT_EQ(counts.sums().bytes_out, 300U);
   EXPECT_EQ(counts.sums().hits, 7U);
   EXPECT_EQ(counts.sums().misses, 0U);
-  EXPECT_EQ(counts.expired_since(5), 5U);
-  counts.reset(5);
+  EXPECT_EQ(counts.since({.expired = 5, .evicted = 3}).evicted, 3U);
+  EXPECT_EQ(counts.since({.expired = 5}).expired, 5U);
+  counts.reset({.expired = 5, .evicted = 3});
   counts.of(2).commands.fetch_add(1);
   EXPECT_EQ(counts.sums().commands, 1U);
   EXPECT_EQ(counts.sums().hits, 0U);
-  EXPECT_EQ(counts.expired_since(7), 2U);
-  EXPECT_EQ(counts.expired_since(1), 0U) << "a later server has counted from 0";
+  EXPECT_EQ(counts.since({.expired = 7, .evicted = 4}).expired, 2U);
+  EXPECT_EQ(counts.since({.expired = 7, .evicted = 4}).evicted, 1U);
+  EXPECT_EQ(counts.since({.expired = 1}).expired, 0U) << "a later server has counted from 0";
 }
 
 }  // namespace

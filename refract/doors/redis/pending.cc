@@ -42,6 +42,7 @@ void Pending::drop_words() {
 void Pending::reset() {
   drop_words();
   row = nullptr;
+  tallies = nullptr;
   words_bytes = 0;
   if (answer.own_bytes() > kSpareBytes) answer = {};
   begun_ns = 0;

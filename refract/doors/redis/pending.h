@@ -36,6 +36,7 @@ class PendingCall final : public OperationCall {
 struct Pending {
   const Row* row = nullptr;
   Kind kind = Kind::kLocal;
+  CommandTallies* tallies = nullptr;  // Null: its end is not counted.
   Session* session = nullptr;
   Protocol protocol = Protocol::kResp2;
   std::string bytes = {};  // Of all words that are not long.

@@ -37,6 +37,15 @@ void Reply::error(std::string_view text) {
   std::replace_if(out_.begin() + static_cast<ptrdiff_t>(begin), out_.end() - 2, is_break, ' ');
 }
 
+void Reply::real(double number) {
+  constexpr int kDigits = 17;
+  char digits[32];
+  const auto [end, error] =
+      std::to_chars(digits, digits + sizeof(digits), number, std::chars_format::general, kDigits);
+  const std::string_view text(digits, static_cast<size_t>(end - digits));
+  protocol_ == Protocol::kResp3 ? line(',', text) : bulk(text);
+}
+
 void Reply::number(int64_t number) {
   out_ += ':';
   append_number(out_, number);

@@ -25,6 +25,8 @@ class Reply {
   // Its first word says what is wrong: "ERR", "OOM". Line breaks become spaces.
   void error(std::string_view text);
   void number(int64_t number);
+  // Which need not be whole.
+  void real(double number);
   void bulk(std::string_view bytes);
   // The same, which stays where it is until it is sent, where it is long.
   void bulk(View value);

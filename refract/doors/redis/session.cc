@@ -27,6 +27,14 @@ bool is_of_browser(std::string_view name) noexcept {
   return is(name, "post") || is(name, "host:");
 }
 
+// Its reply stands there from that place on, or there is none.
+void count_end(CommandTallies& tallies, Replies& replies, size_t begin, uint64_t took_ns) {
+  tallies.calls.fetch_add(1);
+  if (took_ns != 0) tallies.ns.fetch_add(took_ns);
+  const std::string& text = replies.text();
+  if (begin < text.size() && text[begin] == '-') tallies.failed.fetch_add(1);
+}
+
 // What is behind it in its key waits for its end.
 bool holds_key(const Pending& command) noexcept {
   return command.is_by_itself || command.row->write->may_come_back;
@@ -167,31 +175,44 @@ void Session::take_request(const std::vector<std::string_view>& words) {
   if (store_.last_row == nullptr || words.front() != store_.last_name) {
     store_.last_row = row_of(words.front());
     store_.last_name = store_.last_row == nullptr ? std::string_view() : words.front();
+    store_.last_tallies = store_.last_row == nullptr ? nullptr : &tallies_of(*store_.last_row);
   }
   const Row* row = store_.last_row;
+  CommandTallies* tallies = store_.last_tallies;
   if (row == nullptr && is_of_browser(words.front())) return end();
   if (row == nullptr) return refuse(refused(*this, row, unknown_command(words)));
   if (row->subcommands != nullptr && words.size() > 1) {
     const Row* const of_word = subrow_of(*row, words[1]);
     if (of_word == nullptr) return refuse(refused(*this, row, unknown_subcommand(*row, words[1])));
     row = of_word;
+    tallies = &tallies_of(*row);
   }
   last_row_ = row;
-  if (!has_arity(*row, words.size())) return refuse(refused(*this, row, wrong_arity(row->name)));
-  if (!has_proven_ && !row->is_open) return refuse("NOAUTH Authentication required.");
+  const auto reject = [&](std::string_view why) {
+    tallies->rejected.fetch_add(1);
+    refuse(why);
+  };
+  if (!has_arity(*row, words.size())) return reject(refused(*this, row, wrong_arity(row->name)));
+  if (!has_proven_ && !row->is_open) return reject("NOAUTH Authentication required.");
   if (is_subscribed() && protocol_ == Protocol::kResp2 && !runs_while_subscribed(*row)) {
-    return refuse(not_while_subscribed(*row));
+    return reject(not_while_subscribed(*row));
   }
   if (store_.client == nullptr && !runs_while_loading(*row) && store_.loading.is_so()) {
-    return refuse(refused(*this, row, "LOADING Redis is loading the dataset in memory"));
+    return reject(refused(*this, row, "LOADING Redis is loading the dataset in memory"));
   }
-  row = &row_to_run(*this, *row);
-  if (pending_.empty() && row->at_once != nullptr && !has_no_reply_ && has_node_for(*row)) {
+  const Row& called = row_to_run(*this, *row);
+  // What is queued counts when it runs.
+  if (&called != row) tallies = nullptr;
+  row = &called;
+  const bool is_held = store_.common.pause.holds(*row, now_ns());
+  if (!is_held && pending_.empty() && row->at_once != nullptr && !has_no_reply_ && has_node_for(*row)) {
+    const size_t begin = output_.text().size();
     Call call{.store = store_, .session = *this, .words = words, .reply = {output_, protocol_}};
     const bool is_done = is_timed(words) ? run_at_once(*row, call) : row->at_once(call);
+    if (is_done && tallies != nullptr) count_end(*tallies, output_, begin, 0);
     if (is_done) return;
   }
-  line_up(*row, words);
+  line_up(*row, words, {.tallies = tallies, .is_held = is_held});
 }
 
 bool Session::run_at_once(const Row& row, Call& call) {
@@ -216,6 +237,13 @@ void Session::note_time(const Row& row, Words words, uint64_t begun_ns) {
                   .client_name = name_});
 }
 
+void Session::note_end(Pending& command) {
+  const bool is_timed = command.begun_ns != 0;
+  if (is_timed) note_time(*command.row, command.words, command.begun_ns);
+  const uint64_t took_ns = is_timed ? now_ns() - std::min(command.begun_ns, now_ns()) : 0;
+  if (command.tallies != nullptr) count_end(*command.tallies, command.answer, 0, took_ns);
+}
+
 void Session::set_replying(Replying wanted) noexcept {
   if (wanted == Replying::kNotNext) {
     skips_next_ = !is_off_;
@@ -236,17 +264,20 @@ void Session::refuse(std::string_view why) {
   go_on();
 }
 
-void Session::line_up(const Row& row, const std::vector<std::string_view>& words) {
+// One that is held by a pause waits as all others do, and nothing behind it is taken.
+void Session::line_up(const Row& row, const std::vector<std::string_view>& words, const LinedUp& how) {
   Pending& last = add_pending();
   last.row = &row;
+  last.tallies = how.tallies;
   last.take(words, std::move(long_words_));
   last.kind = row.kind_of == nullptr ? row.kind : row.kind_of(last.words);
   take_along(*this, last);
   last.is_by_itself = last.kind == Kind::kWrite && goes_by_itself(last);
   pending_bytes_ += last.words_bytes;
   is_held_back_ = holds_others_back(row);
+  is_held_up_ = is_held_up_ || how.is_held;
   // What concerns the connection alone counts for all that follows.
-  if (row.kind == Kind::kLocal) {
+  if (row.kind == Kind::kLocal && !how.is_held) {
     Call call{.store = store_, .session = *this, .words = last.words, .reply = last.reply()};
     last.has_begun = run_at_once(row, call);
     // It may have been what the client asked for.
@@ -276,6 +307,7 @@ bool Session::has_node_for(const Row& row) const noexcept {
 // In their order: none begins before those in front of it.
 bool Session::may_begin(const Pending& command) const {
   if (alls_ > 0 || reads_ > 0 || !has_node_for(*command.row)) return false;
+  if (store_.common.pause.holds(*command.row, now_ns())) return false;
   const bool has_writes = operations_ > 0 || !held_keys_.empty();
   // What replies may be long waits for room.
   if (command.kind != Kind::kWrite) return !has_writes && output_.bytes() < kUnsentMax && !is_stalled_;
@@ -380,7 +412,7 @@ void Session::end(Pending& command) {
 // Of one that has begun. Its words are not needed any more.
 void Session::is_over(Pending& command) {
   command.is_over = true;
-  if (command.begun_ns != 0) note_time(*command.row, command.words, command.begun_ns);
+  note_end(command);
   pending_bytes_ += command.answer.bytes();
   pending_bytes_ -= command.words_bytes;
   command.drop_words();
@@ -407,6 +439,12 @@ void Session::was_told(Pending& command, const Operated& outcome) noexcept {
   command.kind = Kind::kAll;
   command.came_back = true;
   hold(command);
+}
+
+void Session::resume() {
+  is_held_up_ = false;
+  go_on();
+  if (!has_left_) listener_.has_replies();
 }
 
 void Session::look_at_told(Store& store) {

@@ -75,7 +75,7 @@ class Session final : public Subscriber {
   // What was there is taken up again once some of it is over, or sent.
   [[nodiscard]] bool is_full() const noexcept {
     const bool has_room = pending_.size() < kPendingMax && output_.bytes() + pending_bytes_ < kUnsentMax;
-    return !has_room || is_stalled_ || is_held_back_;
+    return !has_room || is_stalled_ || is_held_back_ || is_held_up_;
   }
   // Memory of its requests, replies and subscriptions.
   [[nodiscard]] size_t held_bytes() const noexcept;
@@ -83,6 +83,8 @@ class Session final : public Subscriber {
   [[nodiscard]] bool has_backlog() noexcept;
   // There is a node now: what has waited for one begins.
   void node_has_come() { go_on(); }
+  // A pause of commands is over: what it has held up begins.
+  void resume();
   // Some of output() has been sent: what has waited for that begins.
   void output_was_sent() {
     is_stalled_ = is_stalled_ && !output_.is_empty();
@@ -162,7 +164,14 @@ class Session final : public Subscriber {
   void fill_long_word();
   void take_request(const std::vector<std::string_view>& words);
   void refuse(std::string_view why);
-  void line_up(const Row& row, const std::vector<std::string_view>& words);
+  struct LinedUp {
+    CommandTallies* tallies;  // Null: its end is not counted.
+    bool is_held;             // By a pause.
+  };
+  void line_up(const Row& row, const std::vector<std::string_view>& words, const LinedUp& how);
+  [[nodiscard]] CommandTallies& tallies_of(const Row& row) const noexcept {
+    return store_.common.command_counts.of(store_.place, row);
+  }
   // One that has few words takes no time, unless such are wanted, too.
   [[nodiscard]] bool is_timed(Words words) const noexcept {
     constexpr size_t kFewWords = 64;
@@ -170,6 +179,7 @@ class Session final : public Subscriber {
   }
   [[nodiscard]] bool run_at_once(const Row& row, Call& call);
   void note_time(const Row& row, Words words, uint64_t begun_ns);
+  void note_end(Pending& command);
   void go_on();
   void tell() noexcept;
   [[nodiscard]] bool has_node_for(const Row& row) const noexcept;
@@ -207,6 +217,7 @@ class Session final : public Subscriber {
   bool is_stalled_ = false;
   bool has_stopped_ = false;   // Requests are not taken: there was no room for more.
   bool is_held_back_ = false;  // Until the last one has begun, which changes what it is subscribed to.
+  bool is_held_up_ = false;  // By a pause.
   Protocol protocol_ = Protocol::kResp2;
   bool has_proven_;
   bool is_stranger_;
