@@ -269,6 +269,8 @@ void HostedKv::add_numbered_counters(const observe::AddCounter& add) const {
   add("numbered.withdrawn", counts.withdrawn);
   add("numbered.acknowledged", counts.acknowledged);
   add("numbered.closed", counts.closed);
+  add("numbered.clears", counts.clears);
+  add("numbered.cleared", counts.cleared);
 }
 
 void HostedKv::add_chain_counters(const observe::AddCounter& add) const {

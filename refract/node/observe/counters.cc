@@ -89,6 +89,8 @@ constexpr auto kCounters = std::to_array<Metric>({
     {"numbered.barred", kNow, kNone,
      "Operations that stand in front of others of their tag, since they were refused for now."},
     {"numbered.begun", kTotal, kNone, "Sessions of clients that number their writes."},
+    {"numbered.cleared", kTotal, kNone, "Entries that went by a clear of all."},
+    {"numbered.clears", kTotal, kNone, "Clears that were begun."},
     {"numbered.closed", kTotal, kNone, "Connections that were closed for too many such operations."},
     {"numbered.ended_sessions", kNow, kNone, "Sessions without a connection, which are kept for a minute."},
     {"numbered.executed", kTotal, kNone, "Numbered operations, and others in their calls, with a last word."},
