@@ -25,11 +25,12 @@ void Pause::end_if_over(uint64_t now_ns) {
   if (now_ns >= end_ns()) what_.store(What::kNothing);
 }
 
-// As Redis has it: of all commands QUIT alone runs, and a write is what its flags say.
+// As Redis has it: of all commands QUIT alone runs, and a write is what its flags say. EXEC is one, whatever
+// was queued.
 bool Pause::holds_now(const Row& row, uint64_t now_ns) const noexcept {
   if (now_ns >= end_ns()) return false;
   if (what() == What::kAll) return row.name != "quit";
-  return row.flags.find("write") != std::string_view::npos ||
+  return row.name == "exec" || row.flags.find("write") != std::string_view::npos ||
          row.flags.find("may_replicate") != std::string_view::npos;
 }
 

@@ -125,11 +125,14 @@ Task<> answer_steps(Store& store, Pending& command, const Queue& queue, const En
   size_t begin = 0;
   for (size_t i = 0; i < queue.commands().size(); ++i) {
     const Queue::Command& one = queue.commands()[i];
+    CommandTallies& tallies = store.common.command_counts.of(store.place, *one.row);
+    tallies.calls.fetch_add(1);
     if (one.row->in_body == nullptr) {
       co_await run_beside(store, command, one);
       continue;
     }
     const size_t end = ended.ends.empty() ? begin : ended.ends[i];
+    if (begin < end && ended.replies[begin] == '-') tallies.failed.fetch_add(1);
     command.answer.text().append(ended.replies, begin, end - begin);
     begin = end;
   }
