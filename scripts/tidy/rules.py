@@ -22,7 +22,8 @@ ROOMS = {
         "layout": [],
         "functions": ["layout"],
         "direct": ["layout"],
-        "calls": ["layout"],
+        # A row of a batch says which functions it means.
+        "calls": ["layout", "functions"],
         "chains": ["layout", "calls"],
         "remote": ["layout", "calls"],
         "owner": ["layout"],

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "refract/kv/calls/batch_body.h"
 
+#include <algorithm>
+
 #include "refract/kv/calls/rpc_client_parts.h"
+#include "refract/kv/functions/functions.h"
 
 namespace refract::kv {
 namespace {
@@ -12,6 +15,45 @@ void append(std::vector<std::byte>& body, std::span<const std::byte> bytes) {
 template <typename Struct>
 void append_struct(std::vector<std::byte>& body, const Struct& one) {
   append(body, std::as_bytes(std::span(&one, 1)));
+}
+
+static_assert(functions::kAnswerBytesMax == wire::kRowAnswerBytesMax);
+
+uint8_t detail_of(const RpcBatchWrite& one) noexcept {
+  using Write = wire::WriteOfBatch;
+  if (one.kind == WriteKind::kFunction) return static_cast<uint8_t>(one.function);
+  if (one.kind != WriteKind::kPut) return 0;
+  return static_cast<uint8_t>(
+      (one.if_absent ? Write::kIfAbsent : 0) | (one.if_present ? Write::kIfPresent : 0) |
+      (one.keeps_expiry ? Write::kKeepsExpiry : 0) | (one.expires_wall_ns != 0 ? Write::kAtMoment : 0));
+}
+uint64_t argument_of(const RpcBatchWrite& one) noexcept {
+  switch (one.kind) {
+    case WriteKind::kPut:
+      return one.expires_wall_ns != 0 ? one.expires_wall_ns : one.ttl_ns;
+    case WriteKind::kErase:
+      return 0;
+    case WriteKind::kAdd:
+      return static_cast<uint64_t>(one.addend);
+    case WriteKind::kFunction:
+      return functions::version();
+  }
+  return 0;
+}
+bool computes(const RpcBatchWrite& one) noexcept {
+  return wire::WriteOfBatch::computes(one.kind, detail_of(one));
+}
+// One way to say when it expires, and one condition; else the owner could not be told.
+bool makes_sense(const RpcBatchWrite& one) noexcept {
+  const int expiries =
+      (one.ttl_ns != 0 ? 1 : 0) + (one.expires_wall_ns != 0 ? 1 : 0) + (one.keeps_expiry ? 1 : 0);
+  return one.kind != WriteKind::kPut || (expiries <= 1 && !(one.if_absent && one.if_present));
+}
+
+// Of what a write that does not compute was told.
+Code code_of(const RpcBatchWrite& one, bool is_known) noexcept {
+  if (one.kind == WriteKind::kPut || one.version != 0) return Code::kOk;
+  return one.kind == WriteKind::kErase && is_known ? Code::kNotFound : Code::kIndeterminate;
 }
 
 }  // namespace
@@ -30,6 +72,7 @@ Code check_batch(RpcBatch& batch) noexcept {
     if (const Code code = check_one(one.key, one.value.size()); code != Code::kOk) return code;
   }
   for (const RpcBatchWrite& one : batch.writes) {
+    if (!makes_sense(one)) return Code::kInvalidArgument;
     if (const Code code = check_one(one.key, one.value.size()); code != Code::kOk) return code;
   }
   return items > kBatchKeysMax || bytes > kBatchBytesMax ? Code::kTooLarge : Code::kOk;
@@ -49,16 +92,15 @@ std::vector<std::byte> body_of_batch(const RpcBatch& batch) {
     if (has_value) append(body, one.value);
   }
   for (const RpcBatchWrite& one : batch.writes) {
-    const bool is_put = one.kind == WriteKind::kPut;
-    const uint64_t addend = one.kind == WriteKind::kAdd ? static_cast<uint64_t>(one.addend) : 0;
+    const bool has_value = one.kind == WriteKind::kPut || one.kind == WriteKind::kFunction;
     append_struct(body,
-                  wire::WriteOfBatch{.argument = is_put ? one.ttl_ns : addend,
-                                     .value_bytes = is_put ? static_cast<uint32_t>(one.value.size()) : 0,
+                  wire::WriteOfBatch{.argument = argument_of(one),
+                                     .value_bytes = has_value ? static_cast<uint32_t>(one.value.size()) : 0,
                                      .key_bytes = static_cast<uint16_t>(one.key.size()),
                                      .kind = static_cast<uint8_t>(one.kind),
-                                     .reserved = 0});
+                                     .detail = detail_of(one)});
     append(body, one.key);
-    if (is_put) append(body, one.value);
+    if (has_value) append(body, one.value);
   }
   return body;
 }
@@ -73,7 +115,10 @@ BatchAnswer take_batch_reply(RpcBatch& batch, const wire::BatchReply& reply,
   BatchAnswer answer{
       .code = code_from_wire(reply.code), .view = reply.view, .bytes = reply.bytes, .here = behind};
   const size_t items = batch.conditions.size() + batch.writes.size();
-  const size_t wanted = answer.code == Code::kOk ? batch.writes.size() * sizeof(wire::WrittenOfBatch) : 0;
+  size_t wanted = 0;
+  for (size_t i = 0; answer.code == Code::kOk && i < batch.writes.size(); ++i) {
+    wanted += computes(batch.writes[i]) ? sizeof(wire::RowOfBatch) : sizeof(wire::WrittenOfBatch);
+  }
   const bool is_whole = behind.size() == reply.bytes;
   const bool is_sound = reply.failed <= items && reply.bytes == wanted && behind.size() <= wanted &&
                         is_whole == (reply.view == 0);
@@ -84,9 +129,18 @@ BatchAnswer take_batch_reply(RpcBatch& batch, const wire::BatchReply& reply,
 
 void take_written(RpcBatch& batch, std::span<const std::byte> written) noexcept {
   for (RpcBatchWrite& one : batch.writes) {
+    if (computes(one)) {
+      const auto row = wire::take<wire::RowOfBatch>(written);
+      one.version = row->version;
+      one.code = code_from_wire(row->code);
+      one.answer_bytes = std::min<uint8_t>(row->answer_bytes, wire::kRowAnswerBytesMax);
+      std::ranges::copy(row->answer, one.answer.begin());
+      continue;
+    }
     const auto outcome = wire::take<wire::WrittenOfBatch>(written);
     one.version = outcome->version;
-    one.sum = static_cast<int64_t>(outcome->sum);
+    one.sum = one.kind == WriteKind::kAdd ? static_cast<int64_t>(outcome->sum) : 0;
+    one.code = code_of(one, /*is_known=*/outcome->sum == 0);
   }
 }
 

@@ -53,6 +53,9 @@ enum class WriteKind : uint8_t {
   // To the decimal number that the value is (an absent one is 0), in 64 bits with a sign; the time to live
   // stays. kInvalidArgument: it is no such number, or the sum would be none.
   kAdd = 3,
+  // A row of kv/functions, with code and answer of its own: where it is an error, nothing of the key changes,
+  // and the batch has effect all the same.
+  kFunction = 4,
 };
 inline constexpr size_t kBatchKeysMax = 4096;                   // Conditions and writes together.
 inline constexpr uint64_t kBatchBytesMax = uint64_t{16} << 20;  // Of all keys and values.

@@ -82,20 +82,37 @@ TEST(Wire, a_batch_lies_as_the_format_page_says) {
                                  .value_bytes = 0,
                                  .key_bytes = 3,
                                  .kind = static_cast<uint8_t>(WriteKind::kAdd),
-                                 .reserved = 0},
-                    "fig"),
+                                 .detail = 0},
+                    "fig") +
+                hex(WriteOfBatch{.argument = 0x140,
+                                 .value_bytes = 2,
+                                 .key_bytes = 3,
+                                 .kind = static_cast<uint8_t>(WriteKind::kFunction),
+                                 .detail = 3},
+                    "fig!!"),
             "0100010000000000"
             "000000000000000000000000000000000000000000000000"
             "07000000000000000000000005000300"
             "6170706c65"
             "feffffffffffffff0000000003000300"
-            "666967");
+            "666967"
+            "40010000000000000200000003000403"
+            "6669672121");
   EXPECT_EQ(hex(BatchReply{.code = 0, .failed = 2, .bytes = 16, .view = 0}) +
                 hex(WrittenOfBatch{.version = 9, .sum = 40}),
             "0000020010000000"
             "0000000000000000"
             "0900000000000000"
             "2800000000000000");
+  EXPECT_EQ(hex(RowOfBatch{.version = 9,
+                           .code = static_cast<uint16_t>(Code::kInvalidArgument),
+                           .answer_bytes = 1,
+                           .reserved = {},
+                           .answer = {std::byte{2}}})
+                .substr(0, 36),
+            "0900000000000000"
+            "0100010000000000"
+            "0200");
 }
 
 TEST(Wire, a_part_of_a_transaction_lies_as_the_format_page_says) {

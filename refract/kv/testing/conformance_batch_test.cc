@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "refract/base/testing/needed.h"
+#include "refract/kv/functions/functions.h"
 #include "refract/kv/layout/batch_wire.h"
 #include "refract/kv/testing/conformance.h"
 
@@ -48,6 +49,77 @@ TEST_P(KvConformance, a_batch_makes_all_its_changes_and_tells_what_they_made) {
   EXPECT_EQ(writes[3].version, 0U);
   EXPECT_EQ(writes[4].sum, -1);
   EXPECT_TRUE(store->is_sound(3));
+}
+
+// Rows have codes of their own: an error changes nothing of its key, and all else happens.
+TEST_P(KvConformance, rows_of_a_batch_answer_for_themselves) {
+  using functions::Function;
+  ASSERT_TRUE(put("n", "40"));
+  const uint64_t text = refract::test::needed(put("text", "t"));
+  ASSERT_TRUE(put("lasting", "x"));
+  const int64_t two = 2;
+  const auto addend = std::as_bytes(std::span(&two, 1));
+  const auto run = [](std::string_view key, Function function, std::span<const std::byte> arguments) {
+    return RpcBatchWrite{
+        .key = bytes_of(key), .kind = WriteKind::kFunction, .value = arguments, .function = function};
+  };
+  const std::vector<RpcCondition> conditions{when("text", ConditionKind::kVersion, text)};
+  std::vector<RpcBatchWrite> writes{run("n", Function::kAdd, addend),
+                                    run("text", Function::kAdd, addend),
+                                    run("log", Function::kAppend, bytes_of("entry")),
+                                    put_of("plain", "1"),
+                                    erase_of("none"),
+                                    put_of("lasting", "y"),
+                                    put_of("lock", "me"),
+                                    put_of("missing", "1")};
+  writes[5].if_absent = true;
+  writes[6].if_absent = true;
+  writes[7].if_present = true;
+  RpcBatch batch{.conditions = conditions, .writes = writes};
+  ASSERT_EQ(change(*store, batch), Code::kOk);
+  const std::vector<Code> codes{Code::kOk,       Code::kInvalidArgument, Code::kOk, Code::kOk,
+                                Code::kNotFound, Code::kExists,          Code::kOk, Code::kNotFound};
+  for (size_t i = 0; i < writes.size(); ++i) EXPECT_EQ(writes[i].code, codes[i]) << i;
+  EXPECT_EQ(writes[0].answer_bytes, 8U);
+  EXPECT_EQ(writes[0].answer[0], std::byte{42});
+  EXPECT_EQ(writes[1].answer_bytes, 1U);
+  EXPECT_EQ(writes[1].version, 0U);
+  EXPECT_EQ(writes[2].answer[0], std::byte{5});
+  EXPECT_EQ(get("n").value, "42");
+  EXPECT_EQ(get("n").got.version, writes[0].version);
+  EXPECT_EQ(get("text").got.version, text);
+  EXPECT_EQ(get("log").value, "entry");
+  EXPECT_EQ(get("plain").value, "1");
+  EXPECT_EQ(get("lasting").value, "x");
+  EXPECT_EQ(get("lock").value, "me");
+  EXPECT_EQ(get("missing").code, Code::kNotFound);
+  // What the owner cannot run refuses the batch, and is named.
+  std::vector<RpcBatchWrite> nonsense{put_of("plain", "2"), run("n", Function::kAdd, bytes_of("2"))};
+  RpcBatch refused{.conditions = {}, .writes = nonsense};
+  EXPECT_EQ(change(*store, refused), Code::kInvalidArgument);
+  EXPECT_EQ(refused.failed, 1U);
+  EXPECT_EQ(get("plain").value, "1");
+  EXPECT_TRUE(store->is_sound(6));
+}
+
+TEST_P(KvConformance, what_a_batch_puts_may_expire_at_a_moment_or_as_what_is_there) {
+  std::vector<RpcBatchWrite> first{put_of("soon", "5", 50 * kMillisecond_ns)};
+  RpcBatch batch{.conditions = {}, .writes = first};
+  ASSERT_EQ(change(*store, batch), Code::kOk);
+  const uint64_t then = get("soon").got.expires_wall_ns;
+  std::vector<RpcBatchWrite> second{put_of("soon", "6"), put_of("as soon", "7"), put_of("stays", "8")};
+  second[0].keeps_expiry = true;
+  second[1].expires_wall_ns = then;
+  second[2].keeps_expiry = true;
+  RpcBatch more{.conditions = {}, .writes = second};
+  ASSERT_EQ(change(*store, more), Code::kOk);
+  EXPECT_EQ(get("soon").value, "6");
+  EXPECT_EQ(get("soon").got.expires_wall_ns, then);
+  EXPECT_EQ(get("as soon").got.expires_wall_ns, then);
+  EXPECT_EQ(get("stays").got.expires_wall_ns, 0U);
+  second[0].expires_wall_ns = then;
+  EXPECT_EQ(change(*store, more), Code::kInvalidArgument) << "it expires in two ways";
+  EXPECT_EQ(more.failed, 0U);
 }
 
 TEST_P(KvConformance, a_batch_whose_condition_does_not_hold_changes_nothing_and_says_which) {

@@ -141,7 +141,10 @@ void Table::Parts::keep(const TableBatch& batch, std::vector<PendingEntry> write
   std::vector<std::pair<uint64_t, bool>> keys;
   keys.reserve(batch.conditions.size() + batch.writes.size());
   for (const BatchCondition& one : batch.conditions) keys.emplace_back(one.key.hash, false);
-  for (const BatchWrite& one : batch.writes) keys.emplace_back(one.key.hash, true);
+  // A row that changes nothing has read.
+  for (const BatchWrite& one : batch.writes) {
+    keys.emplace_back(one.key.hash, one.effect() != functions::Effect::kNone);
+  }
   parts_.push_back(std::move(part));
   hold(*parts_.back(), std::move(keys));
 }

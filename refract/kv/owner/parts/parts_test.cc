@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <deque>
 #include <optional>
 #include <string>
 #include <vector>
@@ -51,6 +52,14 @@ class Asked {
     writes_.push_back({.key = table_.hashed(bytes_of(key)), .kind = WriteKind::kErase});
     return *this;
   }
+  Asked& run(std::string_view key, functions::Function function, std::string_view arguments) {
+    rows_.push_back({.function = function});
+    writes_.push_back({.key = table_.hashed(bytes_of(key)),
+                       .kind = WriteKind::kFunction,
+                       .value = bytes_of(arguments),
+                       .row = &rows_.back()});
+    return *this;
+  }
   Asked& absent(std::string_view key) {
     conditions_.push_back({.key = table_.hashed(bytes_of(key)), .kind = ConditionKind::kAbsent});
     return *this;
@@ -67,6 +76,7 @@ class Asked {
   Table& table_;
   std::vector<BatchCondition> conditions_;
   std::vector<BatchWrite> writes_;
+  std::deque<BatchRow> rows_;
 };
 
 // Two shards of a node: the home, number 0, and another.
@@ -210,6 +220,94 @@ TEST(Parts, hold_what_they_write_against_all_and_what_they_read_against_writes) 
   EXPECT_EQ(node.parts->count(), 0U);
   EXPECT_EQ(value_in(node.other, "written"), "3");
   expect_sound(node.other);
+}
+
+// An error is an answer, and true at the moment of the decision: its key is held as one that was read.
+TEST(Parts, hold_what_their_rows_leave_as_what_was_read) {
+  TwoShards node;
+  put(node.other, "text", "t");
+  put(node.other, "n", "1");
+  const TransactionName name = node.begin();
+  Asked there(node.other);
+  const std::string one("\1\0\0\0\0\0\0\0", 8);
+  there.run("text", functions::Function::kAdd, one).run("n", functions::Function::kAdd, one);
+  there.run("none", functions::Function::kPersist, "");
+  ASSERT_EQ(node.prepare(there, name), Code::kOk);
+  EXPECT_EQ(there.write(0).row->plan.code, Code::kInvalidArgument);
+  EXPECT_EQ(there.write(1).row->plan.answer[0], std::byte{2});
+  Table& table = node.other.table();
+  for (const char* const key : {"text", "n", "none"}) {
+    EXPECT_EQ(table.put(bytes_of(key), bytes_of("x"), {}).code(), Code::kOverloaded) << key;
+  }
+  Asked reader(node.other);
+  const TransactionName also = node.begin();
+  EXPECT_EQ(node.prepare(reader.exists("text").absent("none"), also), Code::kOk) << "others may read them";
+  EXPECT_EQ(node.parts->settle(also), Code::kConflict);
+  Asked late(node.other);
+  EXPECT_EQ(node.prepare(late.exists("n"), node.begin()), Code::kConflict);
+  EXPECT_EQ(value_in(node.other, "n"), "1");
+  Asked here(node.home);
+  ASSERT_EQ(node.decide(here.put("h", "1"), name), Code::kOk);
+  EXPECT_EQ(value_in(node.other, "n"), "2");
+  EXPECT_EQ(node.parts->settle(name), Code::kOk);
+  EXPECT_TRUE(table.put(bytes_of("text"), bytes_of("x"), {}));
+  EXPECT_EQ(value_in(node.other, "none"), "not_found");
+  expect_sound(node.other);
+}
+
+TEST(Parts, stand_on_entries_that_expire_also_where_a_row_leaves_them) {
+  TwoShards node;
+  const uint64_t then = node.other.clock().wall_ns() + 100;
+  ASSERT_TRUE(node.other.table().put(bytes_of("text"), bytes_of("t"), {.expires_wall_ns = then}));
+  Asked there(node.other);
+  there.run("text", functions::Function::kAppend, "");
+  TableBatch appended = there.batch();
+  const TransactionName name = node.begin();
+  ASSERT_TRUE(node.parts->prepare(appended, {.name = name, .session = 9, .now_ns = 1}));
+  EXPECT_EQ(appended.expires_wall_ns, then);
+  EXPECT_EQ(node.parts->settle(name), Code::kConflict);
+  Asked error(node.other);
+  error.run("text", functions::Function::kAddFloat, "1");
+  TableBatch failed = error.batch();
+  const TransactionName second = node.begin();
+  ASSERT_TRUE(node.parts->prepare(failed, {.name = second, .session = 9, .now_ns = 1}));
+  EXPECT_EQ(failed.writes[0].row->plan.code, Code::kInvalidArgument);
+  EXPECT_EQ(failed.expires_wall_ns, then);
+  node.home.clock().advance_ns(100);
+  TableBatch nothing;
+  EXPECT_EQ(node.home_parts->decide(nothing, second, then).code(), Code::kConflict) << "it is over";
+}
+
+// All of the home is prepared as well: then it is the decision alone.
+TEST(Parts, may_be_of_the_home_whose_decision_comes_behind_them) {
+  for (const bool is_decided : {true, false}) {
+    TwoShards node;
+    put(node.home, "h", "1");
+    const TransactionName name = node.begin();
+    const std::string one("\1\0\0\0\0\0\0\0", 8);
+    Asked here(node.home);
+    here.run("h", functions::Function::kAdd, one);
+    TableBatch batch = here.batch();
+    ASSERT_TRUE(node.home_parts->prepare(batch, {.name = name, .session = 7, .now_ns = 1}));
+    EXPECT_EQ(here.write(0).row->plan.answer[0], std::byte{2});
+    Asked there(node.other);
+    ASSERT_EQ(node.prepare(there.put("o", "1"), name), Code::kOk);
+    EXPECT_EQ(value_in(node.home, "h"), "1");
+    TableBatch nothing;
+    if (is_decided) {
+      ASSERT_TRUE(node.home_parts->decide(nothing, name));
+      EXPECT_EQ(value_in(node.home, "h"), "2");
+      EXPECT_EQ(value_in(node.other, "o"), "1");
+    }
+    const Code code = is_decided ? Code::kOk : Code::kConflict;
+    EXPECT_EQ(node.home_parts->settle(name), code);
+    EXPECT_EQ(node.parts->settle(name), code);
+    EXPECT_EQ(node.decisions->parts(name.place), 0U);
+    EXPECT_EQ(value_in(node.home, "h"), is_decided ? "2" : "1");
+    EXPECT_NE(node.words->may_decide(7, name), Code::kOk) << "it is decided once";
+    expect_sound(node.home);
+    expect_sound(node.other);
+  }
 }
 
 TEST(Parts, are_refused_with_what_did_not_hold_and_nothing_is_held) {

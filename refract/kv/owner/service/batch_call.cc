@@ -21,6 +21,67 @@ bool take_both(std::span<const std::byte>& body, size_t key_bytes, size_t value_
   return true;
 }
 
+// Whether flags of a put, and its argument, go together.
+bool is_sound_put(const wire::WriteOfBatch& asked) noexcept {
+  using Write = wire::WriteOfBatch;
+  constexpr uint8_t kConditions = Write::kIfAbsent | Write::kIfPresent;
+  if ((asked.detail & ~(kConditions | Write::kKeepsExpiry | Write::kAtMoment)) != 0) return false;
+  if ((asked.detail & kConditions) == kConditions) return false;
+  const bool keeps_expiry = (asked.detail & Write::kKeepsExpiry) != 0;
+  return !keeps_expiry || (asked.argument == 0 && (asked.detail & Write::kAtMoment) == 0);
+}
+
+// What fields agree with what kind of write; functions are looked at by their own rows.
+bool is_sound_write(const wire::WriteOfBatch& asked) noexcept {
+  switch (WriteKind{asked.kind}) {
+    case WriteKind::kPut:
+      return is_sound_put(asked);
+    case WriteKind::kErase:
+      return asked.argument == 0 && asked.value_bytes == 0 && asked.detail == 0;
+    case WriteKind::kAdd:
+      return asked.value_bytes == 0 && asked.detail == 0;
+    case WriteKind::kFunction:
+      return asked.detail >= static_cast<uint8_t>(functions::Function::kAdd) &&
+             asked.detail <= static_cast<uint8_t>(functions::Function::kPersist);
+  }
+  return false;
+}
+
+// What a row that has made this entry must have answered.
+void answer_again(const BatchWrite& write, const Table::Entry& entry, functions::Plan& plan) noexcept {
+  plan = {.code = Code::kOk, .effect = functions::Effect::kValue};
+  const auto say = [&plan](std::span<const std::byte> bytes) {
+    plan.answer_bytes = static_cast<uint8_t>(bytes.size());
+    std::ranges::copy(bytes, plan.answer.begin());
+  };
+  if (write.kind != WriteKind::kFunction) return;
+  switch (write.row->function) {
+    case functions::Function::kAdd: {
+      const auto* const text = reinterpret_cast<const char*>(entry.value.data());
+      const int64_t sum = functions::integer_in({text, entry.value.size()}).value_or(0);
+      return say(std::as_bytes(std::span(&sum, 1)));
+    }
+    case functions::Function::kAddFloat:
+      return say(entry.value.first(std::min(entry.value.size(), plan.answer.size())));
+    case functions::Function::kAppend:
+    case functions::Function::kSetRange: {
+      const uint64_t length = entry.value.size();
+      return say(std::as_bytes(std::span(&length, 1)));
+    }
+    case functions::Function::kExpire:
+    case functions::Function::kPersist:
+      plan.answer_bytes = 1;
+      plan.answer[0] = std::byte{1};
+      return;
+  }
+}
+
+template <typename Struct>
+void append(std::vector<std::byte>& bytes, const Struct& one) {
+  const auto more = std::as_bytes(std::span(&one, 1));
+  bytes.insert(bytes.end(), more.begin(), more.end());
+}
+
 }  // namespace
 
 Code BatchCall::decode(const wire::BatchRequest& request, std::span<const std::byte> body, const Table& table,
@@ -67,26 +128,48 @@ Code BatchCall::take_condition(std::span<const std::byte>& body, const Table& ta
 
 Code BatchCall::take_write(std::span<const std::byte>& body, const Table& table, const Clock& clock) {
   const auto asked = wire::take<wire::WriteOfBatch>(body);
-  if (!asked || asked->reserved != 0) return Code::kMalformed;
+  if (!asked || !is_sound_write(*asked)) return Code::kMalformed;
   BatchWrite write{.key = {}, .kind = WriteKind{asked->kind}};
-  const bool is_known = asked->kind >= static_cast<uint8_t>(WriteKind::kPut) &&
-                        asked->kind <= static_cast<uint8_t>(WriteKind::kAdd);
-  const bool agrees = (asked->value_bytes == 0 || write.kind == WriteKind::kPut) &&
-                      (asked->argument == 0 || write.kind != WriteKind::kErase);
-  if (!is_known || !agrees) return Code::kMalformed;
-  if (write.kind == WriteKind::kPut) write.expires_wall_ns = writes::expiry(clock, asked->argument);
+  if (write.kind == WriteKind::kPut) {
+    const bool is_moment = (asked->detail & wire::WriteOfBatch::kAtMoment) != 0;
+    write.expires_wall_ns = is_moment ? asked->argument : writes::expiry(clock, asked->argument);
+  }
   if (write.kind == WriteKind::kAdd) write.addend = static_cast<int64_t>(asked->argument);
   std::span<const std::byte> key;
   if (!take_both(body, asked->key_bytes, asked->value_bytes, key, write.value)) return Code::kMalformed;
   if (key.empty()) return Code::kInvalidArgument;
   write.key = table.hashed(key);
+  Code code = Code::kOk;
+  if (wire::WriteOfBatch::computes(write.kind, asked->detail)) code = take_row(*asked, write);
   writes_.push_back(write);
+  return code;
+}
+
+Code BatchCall::take_row(const wire::WriteOfBatch& asked, BatchWrite& write) {
+  using Write = wire::WriteOfBatch;
+  // At once, for they do not move any more.
+  if (rows_.empty()) rows_.reserve(writes_.capacity() - writes_.size());
+  BatchRow& row = rows_.emplace_back();
+  write.row = &row;
+  if (write.kind == WriteKind::kFunction) {
+    row.function = functions::Function{asked.detail};
+    return asked.argument == functions::version() ? Code::kOk : Code::kUnsupported;
+  }
+  row.if_absent = (asked.detail & Write::kIfAbsent) != 0;
+  row.if_present = (asked.detail & Write::kIfPresent) != 0;
+  row.keeps_expiry = (asked.detail & Write::kKeepsExpiry) != 0;
   return Code::kOk;
 }
 
+bool BatchCall::has_answers() const noexcept {
+  const auto is_erasure = [](const BatchWrite& write) { return write.kind == WriteKind::kErase; };
+  return !rows_.empty() || std::ranges::any_of(writes_, is_erasure);
+}
+
 uint64_t BatchCall::base() const noexcept {
+  if (base_ != 0) return base_;
   for (size_t i = 0; i < writes_.size(); ++i) {
-    if (writes_[i].kind != WriteKind::kErase) return writes_[i].version - i;
+    if (writes_[i].effect() == functions::Effect::kValue) return writes_[i].version - i;
   }
   return 0;
 }
@@ -103,16 +186,44 @@ bool BatchCall::find_executed(Table& table) {
 
 // The stamps of a batch are in a row. What a sum was, only the entry knows.
 void BatchCall::tell_again(Table& table, uint64_t base) {
-  for (size_t i = 0; base != 0 && i < writes_.size(); ++i) {
+  base_ = base;
+  for (size_t i = 0; i < writes_.size(); ++i) {
     BatchWrite& write = writes_[i];
-    if (write.kind == WriteKind::kPut) write.version = base + i;
-    if (write.kind != WriteKind::kAdd) continue;
+    write.is_known = write.kind != WriteKind::kErase;
+    if (write.row != nullptr) write.row->plan = {.code = Code::kIndeterminate};
+    if (base == 0 || write.kind == WriteKind::kErase) continue;
+    const bool is_plain = write.kind == WriteKind::kPut && write.row == nullptr;
+    if (is_plain) write.version = base + i;
+    if (is_plain) continue;
     const Result<Table::Entry> entry = table.find(write.key);
     if (!entry || entry->version != base + i) continue;
+    if (write.row != nullptr) {
+      answer_again(write, *entry, write.row->plan);
+      write.version = base + i;
+      continue;
+    }
     const auto* const text = reinterpret_cast<const char*>(entry->value.data());
     write.sum = functions::integer_in({text, entry->value.size()}).value_or(0);
     write.version = base + i;
   }
+}
+
+bool BatchCall::take_told(std::span<const std::byte> told) {
+  if (told.size() != answer_bytes()) return false;
+  told = told.subspan(sizeof(wire::BatchReply));
+  for (BatchWrite& write : writes_) {
+    if (write.row == nullptr) {
+      const auto written = wire::take<wire::WrittenOfBatch>(told);
+      write.version = written->version;
+      write.sum = static_cast<int64_t>(written->sum);
+      continue;
+    }
+    const auto row = wire::take<wire::RowOfBatch>(told);
+    write.version = row->version;
+    write.row->plan = {.code = code_from_wire(row->code), .answer_bytes = row->answer_bytes};
+    std::ranges::copy(row->answer, write.row->plan.answer.begin());
+  }
+  return true;
 }
 
 bool BatchCall::is_untouched(Table& table) const {
@@ -120,7 +231,9 @@ bool BatchCall::is_untouched(Table& table) const {
     const auto is_same = [&](const BatchWrite& write) {
       return std::ranges::equal(write.key.bytes, condition.key.bytes);
     };
-    if (condition.kind != ConditionKind::kVersion || std::ranges::none_of(writes_, is_same)) return false;
+    // A row that has changed nothing left the version as it was.
+    const auto is_changed = [&](const BatchWrite& write) { return write.row == nullptr && is_same(write); };
+    if (condition.kind != ConditionKind::kVersion || std::ranges::none_of(writes_, is_changed)) return false;
     const Result<Table::Entry> entry = table.find(condition.key);
     return entry && entry->version == condition.version;
   });
@@ -131,13 +244,25 @@ std::vector<std::byte> BatchCall::answer(Code code) const {
                          .failed = static_cast<uint16_t>(code == Code::kOk ? items() : batch_.failed),
                          .bytes = 0,
                          .view = 0};
-  if (code == Code::kOk) reply.bytes = static_cast<uint32_t>(writes_.size() * sizeof(wire::WrittenOfBatch));
-  std::vector<std::byte> bytes(code == Code::kOk ? answer_bytes() : sizeof(reply));
-  std::memcpy(bytes.data(), &reply, sizeof(reply));
+  if (code == Code::kOk) reply.bytes = static_cast<uint32_t>(answer_bytes() - sizeof(reply));
+  std::vector<std::byte> bytes;
+  bytes.reserve(sizeof(reply) + reply.bytes);
+  append(bytes, reply);
   for (size_t i = 0; code == Code::kOk && i < writes_.size(); ++i) {
-    const wire::WrittenOfBatch written{.version = writes_[i].version,
-                                       .sum = static_cast<uint64_t>(writes_[i].sum)};
-    std::memcpy(bytes.data() + sizeof(reply) + i * sizeof(written), &written, sizeof(written));
+    const BatchWrite& write = writes_[i];
+    if (write.row == nullptr) {
+      const uint64_t sum = write.is_known ? static_cast<uint64_t>(write.sum) : 1;
+      append(bytes, wire::WrittenOfBatch{.version = write.version, .sum = sum});
+      continue;
+    }
+    const functions::Plan& plan = write.row->plan;
+    wire::RowOfBatch row{.version = write.version,
+                         .code = static_cast<uint16_t>(plan.code),
+                         .answer_bytes = plan.answer_bytes,
+                         .reserved = {},
+                         .answer = {}};
+    std::ranges::copy(std::span(plan.answer).first(plan.answer_bytes), row.answer);
+    append(bytes, row);
   }
   return bytes;
 }

@@ -37,8 +37,11 @@ class BatchCall {
   [[nodiscard]] uint64_t bytes() const noexcept { return bytes_.size(); }
   // Of the answer, if it is executed.
   [[nodiscard]] size_t answer_bytes() const noexcept {
-    return sizeof(wire::BatchReply) + writes_.size() * sizeof(wire::WrittenOfBatch);
+    return sizeof(wire::BatchReply) + (writes_.size() - rows_.size()) * sizeof(wire::WrittenOfBatch) +
+           rows_.size() * sizeof(wire::RowOfBatch);
   }
+  // Whether what it is answered cannot be told from the table alone, later: of erasures and of rows.
+  [[nodiscard]] bool has_answers() const noexcept;
   // All keys: of the conditions, then of the writes.
   [[nodiscard]] const TableKey& key(size_t which) const noexcept {
     return which < conditions_.size() ? conditions_[which].key : writes_[which - conditions_.size()].key;
@@ -46,11 +49,15 @@ class BatchCall {
 
   // Of an executed one, from which tell_again() knows its versions; 0: it made no entry.
   [[nodiscard]] uint64_t base() const noexcept;
-  // For a repetition. The sum of an add only where its entry still stands, and nothing of erasures.
+  // For a repetition. The sum of an add, and what a row answered, only where its entry still stands, and
+  // nothing of erasures.
   void tell_again(Table& table, uint64_t base);
+  // Likewise, of what answer() made then. False: that is not known, or it is of another batch.
+  [[nodiscard]] bool take_told(std::span<const std::byte> told);
   // Where an entry still says that it was made by this very batch: true, and what that one was told.
   [[nodiscard]] bool find_executed(Table& table);
-  // Whether a version that it asks for of a key which it writes is still there: then it was not executed.
+  // Whether a version that it asks for of a key which it certainly writes is still there: then it was not
+  // executed.
   [[nodiscard]] bool is_untouched(Table& table) const;
 
   // BatchReply, and where `code` is kOk what was written. The reply's view is left to the caller.
@@ -61,6 +68,8 @@ class BatchCall {
  private:
   [[nodiscard]] Code take_condition(std::span<const std::byte>& body, const Table& table);
   [[nodiscard]] Code take_write(std::span<const std::byte>& body, const Table& table, const Clock& clock);
+  // Of a write that computes. REQUIRES: rows_ has room.
+  [[nodiscard]] Code take_row(const wire::WriteOfBatch& asked, BatchWrite& write);
 
   // What a few short items need. With all else as much as the C library gives out quickly.
   alignas(std::max_align_t) std::array<std::byte, 832> room_;
@@ -68,7 +77,9 @@ class BatchCall {
   std::span<std::byte> bytes_;
   std::pmr::vector<BatchCondition> conditions_{&arena_};
   std::pmr::vector<BatchWrite> writes_{&arena_};
+  std::pmr::vector<BatchRow> rows_{&arena_};  // With their answers; writes lead to them.
   TableBatch batch_;
+  uint64_t base_ = 0;  // Of a repetition; 0: not known.
 };
 
 }  // namespace refract::kv

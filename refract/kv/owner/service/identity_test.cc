@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "refract/base/testing/needed.h"
+#include "refract/kv/functions/functions.h"
 #include "refract/kv/testing/test_service.h"
 #include "refract/kv/testing/test_sim_service.h"
 
@@ -73,6 +74,103 @@ TEST_F(IdentityTest, a_repeated_batch_is_executed_once_and_told_what_it_made) {
   EXPECT_EQ(writes[2].version, made[2].version);
   EXPECT_EQ(get("a"), "other");
   EXPECT_EQ(get("n"), "70");
+}
+
+TEST_F(IdentityTest, a_repeated_batch_is_told_what_its_rows_answered) {
+  const uint64_t version = refract::test::needed(put("text", "t", {}));
+  ASSERT_TRUE(put("gone", "x", {}));
+  const int64_t two = 2;
+  const std::vector<RpcCondition> conditions{
+      {.key = bytes_of("text"), .kind = ConditionKind::kVersion, .version = version}};
+  std::vector<RpcBatchWrite> writes(5);
+  const auto addend = std::as_bytes(std::span(&two, 1));
+  const auto run = [&](std::string_view key, functions::Function function, std::span<const std::byte> bytes) {
+    return RpcBatchWrite{
+        .key = bytes_of(key), .kind = WriteKind::kFunction, .value = bytes, .function = function};
+  };
+  const auto ask = [&](uint64_t sequence, bool is_again) {
+    writes[0] = run("text", functions::Function::kAdd, addend);
+    writes[1] = run("n", functions::Function::kAdd, addend);
+    writes[2] = {.key = bytes_of("gone"), .kind = WriteKind::kErase};
+    writes[3] = {.key = bytes_of("none"), .kind = WriteKind::kErase};
+    writes[4] = run("s", functions::Function::kAppend, bytes_of("tail"));
+    RpcBatch batch{.conditions = conditions, .writes = writes};
+    return served.wait(peer.client->change(batch, 0, is_again ? again(sequence) : first(sequence))).code();
+  };
+  const auto expect_told = [&] {
+    EXPECT_EQ(writes[0].code, Code::kInvalidArgument);
+    EXPECT_EQ(writes[0].answer_bytes, 1U);
+    EXPECT_EQ(writes[1].code, Code::kOk);
+    EXPECT_EQ(writes[1].answer[0], std::byte{2});
+    EXPECT_EQ(writes[2].code, Code::kOk);
+    EXPECT_EQ(writes[3].code, Code::kNotFound);
+    EXPECT_EQ(writes[4].answer[0], std::byte{4});
+  };
+  ASSERT_EQ(ask(1, false), Code::kOk);
+  expect_told();
+  ASSERT_TRUE(put("n", "70", {}));
+  ASSERT_EQ(ask(1, true), Code::kOk);
+  expect_told();
+  EXPECT_EQ(get("n"), "70") << "it is not executed again";
+  EXPECT_EQ(get("s"), "tail");
+}
+
+// Of an earlier process: what its entries tell.
+TEST_F(IdentityTest, a_repeated_batch_is_told_what_entries_of_its_rows_say) {
+  ASSERT_TRUE(put("text", "t", {}));
+  const int64_t two = 2;
+  const auto addend = std::as_bytes(std::span(&two, 1));
+  Table& table = served.space.table();
+  std::vector<BatchRow> rows(3, {.function = functions::Function::kAdd});
+  rows[2].function = functions::Function::kAppend;
+  std::vector<BatchWrite> made{
+      {.key = table.hashed(bytes_of("text")), .kind = WriteKind::kFunction, .value = addend, .row = &rows[0]},
+      {.key = table.hashed(bytes_of("n")), .kind = WriteKind::kFunction, .value = addend, .row = &rows[1]},
+      {.key = table.hashed(bytes_of("s")),
+       .kind = WriteKind::kFunction,
+       .value = bytes_of("tail"),
+       .row = &rows[2]},
+      {.key = table.hashed(bytes_of("none")), .kind = WriteKind::kErase}};
+  TableBatch executed{.conditions = {}, .writes = made, .request = again(1).request};
+  ASSERT_TRUE(table.change_at_once(executed));
+  ASSERT_TRUE(put("s", "other", {}));
+  std::vector<RpcBatchWrite> writes(4);
+  for (size_t i = 0; i < writes.size(); ++i) {
+    writes[i] = {.key = made[i].key.bytes, .kind = made[i].kind, .value = made[i].value};
+    if (made[i].row != nullptr) writes[i].function = made[i].row->function;
+  }
+  RpcBatch batch{.conditions = {}, .writes = writes};
+  ASSERT_EQ(served.wait(peer.client->change(batch, 0, again(1))).code(), Code::kOk);
+  EXPECT_EQ(writes[0].code, Code::kIndeterminate) << "it made nothing";
+  EXPECT_EQ(writes[1].code, Code::kOk);
+  EXPECT_EQ(writes[1].answer_bytes, 8U);
+  EXPECT_EQ(writes[1].answer[0], std::byte{2});
+  EXPECT_EQ(writes[1].version, made[1].version);
+  EXPECT_EQ(writes[2].code, Code::kIndeterminate) << "it was written again";
+  EXPECT_EQ(writes[3].code, Code::kIndeterminate);
+  EXPECT_EQ(get("n"), "2");
+  EXPECT_EQ(get("s"), "other");
+}
+
+// A row that makes nothing leaves the version that its batch asks for.
+TEST_F(IdentityTest, an_untouched_version_of_a_rows_key_shows_nothing) {
+  const uint64_t version = refract::test::needed(put("text", "t", {}));
+  const int64_t two = 2;
+  const std::vector<RpcCondition> conditions{
+      {.key = bytes_of("text"), .kind = ConditionKind::kVersion, .version = version}};
+  // A put changes its key, and is a proof.
+  for (const WriteKind kind : {WriteKind::kFunction, WriteKind::kPut}) {
+    std::vector<RpcBatchWrite> writes{{.key = bytes_of("text"), .kind = kind}, {.key = bytes_of("n")}};
+    if (kind == WriteKind::kFunction) {
+      writes[0].function = functions::Function::kAdd;
+      writes[0].value = std::as_bytes(std::span(&two, 1));
+    }
+    RpcBatch batch{.conditions = conditions, .writes = writes};
+    const bool is_shown = kind == WriteKind::kPut;
+    EXPECT_EQ(served.wait(peer.client->change(batch, 0, again(static_cast<uint64_t>(kind)))).code(),
+              is_shown ? Code::kOk : Code::kIndeterminate);
+    EXPECT_EQ(served.space.table().find(bytes_of("n")).has_value(), is_shown);
+  }
 }
 
 TEST_F(IdentityTest, a_repeated_write_gets_the_first_ones_outcome) {

@@ -43,6 +43,28 @@ void Outcomes::remember(RequestId request, const Result<uint64_t>& result, uint6
   outcome = known;
 }
 
+void Outcomes::remember_answer(RequestId request, std::span<const std::byte> answer) {
+  // Of a short one the account is what counts.
+  constexpr size_t kEach = 128;
+  const size_t bytes = answer.size() + kEach;
+  if (bytes > kAnswersBytesMax) return;
+  const auto [place, is_new] = answers_.try_emplace(request, answer.begin(), answer.end());
+  if (!is_new) return;
+  answered_.push_back(request);
+  answers_bytes_ += bytes;
+  while (answers_bytes_ > kAnswersBytesMax) {
+    const auto oldest = answers_.find(answered_.front());
+    answered_.pop_front();
+    answers_bytes_ -= oldest->second.size() + kEach;
+    answers_.erase(oldest);
+  }
+}
+
+std::span<const std::byte> Outcomes::answer_to(RequestId request) const noexcept {
+  const auto found = answers_.find(request);
+  return found == answers_.end() ? std::span<const std::byte>() : std::span(found->second);
+}
+
 void Outcomes::watch(RequestId request) {
   if (request) ++watched_[request].times;
 }

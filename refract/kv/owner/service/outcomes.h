@@ -7,12 +7,16 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <list>
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <unordered_map>
+#include <vector>
 
 #include "refract/base/result.h"
 #include "refract/base/secret_hash.h"
@@ -41,6 +45,11 @@ class Outcomes {
   // `opened_ns`: when the session opened by which it came; 0: not known.
   void remember(RequestId request, const Result<uint64_t>& result, uint64_t now_ns, uint64_t opened_ns = 0);
   [[nodiscard]] std::optional<Outcome> find(RequestId request) const noexcept;
+  // Of a batch whose answer the table cannot tell later, all that was answered, while there is room for it:
+  // the last ones. Empty: it is not known. Good until the next call.
+  void remember_answer(RequestId request, std::span<const std::byte> answer);
+  [[nodiscard]] std::span<const std::byte> answer_to(RequestId request) const noexcept;
+  static constexpr size_t kAnswersBytesMax = size_t{1} << 20;
   // Whether a write first sent at `first_sent_ns` or later would be found if it had been executed.
   [[nodiscard]] bool would_know(RequestId request, uint64_t first_sent_ns) const noexcept;
 
@@ -79,6 +88,9 @@ class Outcomes {
   // Clients choose their numbers.
   std::unordered_map<uint64_t, std::list<Client>::iterator, SecretHasher> by_client_;
   std::map<RequestId, Watched> watched_;
+  std::map<RequestId, std::vector<std::byte>> answers_;
+  std::deque<RequestId> answered_;  // In the order in which they came.
+  size_t answers_bytes_ = 0;
   uint64_t complete_since_ns_;
 };
 

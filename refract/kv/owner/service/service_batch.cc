@@ -80,7 +80,9 @@ Code TableService::execute(const Open& session, const wire::Identity& identity, 
   if (code == Code::kNoSpace && asks_for_room(call.bytes())) return Code::kOverloaded;
   batches_ += code == Code::kOk ? 1 : 0;
   batches_refused_ += is_refused_by_condition(code) ? 1 : 0;
-  remember(session, call.batch().request, changed ? Result<uint64_t>(call.base()) : fail(changed.error()));
+  const RequestId request = call.batch().request;
+  remember(session, request, changed ? Result<uint64_t>(call.base()) : fail(changed.error()));
+  if (request && changed && call.has_answers()) outcomes_.remember_answer(request, call.answer(Code::kOk));
   return code;
 }
 
@@ -104,11 +106,17 @@ std::optional<Code> TableService::settled(BatchCall& call, const writes::Repetit
   if (!request) return std::nullopt;
   if (const auto known = outcomes_.find(request)) {
     ++repeated_;
-    if (known->code == Code::kOk) call.tell_again(parts_.table, known->version);
+    if (known->code == Code::kOk && !call.take_told(outcomes_.answer_to(request))) {
+      call.tell_again(parts_.table, known->version);
+    }
     return known->code;
   }
   if (!attempt.repeats && !outcomes_.may_be_late(request, attempt.opened_ns)) return std::nullopt;
   if (attempt.repeats) {
+    if (call.take_told(outcomes_.answer_to(request))) {
+      ++repeated_;
+      return Code::kOk;
+    }
     if (call.find_executed(parts_.table)) {
       ++repeated_;
       outcomes_.remember(request, call.base(), parts_.shard.refresh_now(), attempt.opened_ns);

@@ -5,11 +5,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <string>
 #include <vector>
 
 #include "refract/base/prng.h"
+#include "refract/kv/functions/functions.h"
 #include "refract/kv/layout/batch_wire.h"
 #include "refract/kv/layout/many_wire.h"
 #include "refract/kv/testing/test_service.h"
@@ -177,7 +179,7 @@ TEST_F(TableServiceTest, random_bodies_get_clear_answers_and_damage_nothing) {
 
 TEST_F(TableServiceTest, a_batch_that_lies_is_refused_and_changes_nothing) {
   wire::BatchRequest request{.conditions = 0, .writes = 1, .staged_bytes = 0, .identity = {}};
-  wire::WriteOfBatch write{.argument = 0, .value_bytes = 1, .key_bytes = 1, .kind = 1, .reserved = 0};
+  wire::WriteOfBatch write{.argument = 0, .value_bytes = 1, .key_bytes = 1, .kind = 1, .detail = 0};
   const auto asked = [&](std::string_view behind) {
     return call(Method::kBatch, body_of(request, body_of(write, behind)));
   };
@@ -185,14 +187,27 @@ TEST_F(TableServiceTest, a_batch_that_lies_is_refused_and_changes_nothing) {
   EXPECT_EQ(call(Method::kBatchPiece, ""), Code::kMalformed);
   EXPECT_EQ(asked("k"), Code::kMalformed) << "no value";
   EXPECT_EQ(asked("kvx"), Code::kMalformed) << "too much";
-  write.kind = 4;
+  write.kind = 5;
   EXPECT_EQ(asked("kv"), Code::kMalformed) << "no such kind";
   write.kind = 2;
   EXPECT_EQ(asked("kv"), Code::kMalformed) << "an erasure with a value";
   write.kind = 1;
-  write.reserved = 1;
-  EXPECT_EQ(asked("kv"), Code::kMalformed);
-  write.reserved = 0;
+  for (const uint8_t detail : std::array<uint8_t, 3>{3, 16, 128}) {
+    write.detail = detail;
+    EXPECT_EQ(asked("kv"), Code::kMalformed) << "no such flags, or both conditions";
+  }
+  for (const uint8_t detail : std::array<uint8_t, 2>{4, 12}) {
+    write = {.argument = 1, .value_bytes = 1, .key_bytes = 1, .kind = 1, .detail = detail};
+    EXPECT_EQ(asked("kv"), Code::kMalformed) << "it expires in two ways";
+  }
+  for (const uint8_t function : std::array<uint8_t, 2>{0, 7}) {
+    write = {
+        .argument = functions::version(), .value_bytes = 1, .key_bytes = 1, .kind = 4, .detail = function};
+    EXPECT_EQ(asked("kv"), Code::kMalformed) << "no such function";
+  }
+  write = {.argument = 0, .value_bytes = 0, .key_bytes = 1, .kind = 3, .detail = 1};
+  EXPECT_EQ(asked("k"), Code::kMalformed) << "an add has no details";
+  write = {.argument = 0, .value_bytes = 1, .key_bytes = 1, .kind = 1, .detail = 0};
   request.writes = 2;
   EXPECT_EQ(asked("kv"), Code::kMalformed) << "one is missing";
   request = {.conditions = 1, .writes = 0, .staged_bytes = 0, .identity = {}};

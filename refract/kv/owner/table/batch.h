@@ -11,6 +11,7 @@
 #include <span>
 
 #include "refract/base/result.h"
+#include "refract/kv/functions/functions.h"
 #include "refract/kv/layout/contract.h"
 #include "refract/kv/layout/decision_words.h"
 #include "refract/kv/layout/layout.h"
@@ -26,16 +27,39 @@ struct BatchCondition {
   std::span<const std::byte> value = {};  // kValue.
 };
 
+// Of a write that computes: what it does depends on what its key has when the batch takes effect.
+struct BatchRow {
+  functions::Function function{};  // kFunction.
+  bool if_absent = false;          // kPut, at most one of these two.
+  bool if_present = false;
+  bool keeps_expiry = false;  // kPut.
+  // What its key had, and what it makes of that. Of an executed batch code and answer are the row's, and
+  // kNone has changed nothing: it has read.
+  Slot met{};
+  functions::Plan plan = {};
+};
+// What the owner copies for functions at most, of one and of all of a batch: copying stops the shard.
+inline constexpr uint64_t kRowBytesMax = uint64_t{1} << 20;
+inline constexpr uint64_t kRowsBytesMax = kBatchBytesMax;
+
 struct BatchWrite {
   TableKey key;
   WriteKind kind = WriteKind::kPut;
-  std::span<const std::byte> value = {};  // kPut.
+  bool is_known = true;  // Of an erasure, part of the outcome: whether it is known what was there.
+  std::span<const std::byte> value = {};  // kPut; of kFunction the arguments.
   uint64_t expires_wall_ns = 0;           // kPut; 0: never.
   int64_t addend = 0;                     // kAdd.
   uint64_t restored_stamp = 0;            // Of a part from the disk; else 0.
+  BatchRow* row = nullptr;                // Null: it does not compute. Outlives the batch.
   // The outcome: the version that was made, or that was erased (0: there was none); the sum.
   uint64_t version = 0;
   int64_t sum = 0;
+
+  // Of one that computes, behind its plan.
+  [[nodiscard]] functions::Effect effect() const noexcept {
+    if (row != nullptr) return row->plan.effect;
+    return kind == WriteKind::kErase ? functions::Effect::kErase : functions::Effect::kValue;
+  }
 };
 
 // A part of a transaction over several shards: which one, and whose. At the home it is decided at once.

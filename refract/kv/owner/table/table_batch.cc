@@ -25,6 +25,8 @@ constexpr int kTriesForRoom = 4;
 
 constexpr size_t kSumBytesMax = functions::kIntegerTextBytesMax;
 
+using functions::Effect;
+
 int64_t sum_in(const functions::Plan& added) noexcept {
   int64_t sum = 0;
   std::memcpy(&sum, added.answer.data(), sizeof(sum));
@@ -110,7 +112,6 @@ class Table::BatchTurn {
     int64_t sum = 0;      // Of an add,
     uint64_t expiry = 0;  // and until when it stands; 0: for ever.
     bool has_draft = false;
-    bool is_erasure_of_nothing = false;
   };
 
   [[nodiscard]] size_t all() const noexcept { return batch_.conditions.size() + batch_.writes.size(); }
@@ -130,24 +131,37 @@ class Table::BatchTurn {
     }
     return fail_at(all(), room_in_log());
   }
+  // At a home whose own items were prepared as well it is the decision alone, which its log has to know.
+  [[nodiscard]] bool writes_nothing() const noexcept {
+    const bool is_decision_alone = batch_.part != nullptr && batch_.part->is_home && all() == 0;
+    return batch_.writes.empty() && !is_decision_alone;
+  }
   [[nodiscard]] Code room_in_log() const noexcept {
-    if (table_.log_ == nullptr || (batch_.writes.empty() && !is_far())) return Code::kOk;
+    if (table_.log_ == nullptr || (writes_nothing() && !is_far())) return Code::kOk;
     if (is_far()) return room_for_far();
-    const BatchWrite& write = batch_.writes.front();
-    if (is_alone_) return table_.room_in_log(write.key.bytes.size(), write.value.size() + kSumBytesMax);
-    uint64_t bytes = 0;
-    for (const BatchWrite& each : batch_.writes) {
-      bytes += each.key.bytes.size() + std::max(each.value.size(), kSumBytesMax);
+    if (is_alone_) {
+      const BatchWrite& write = batch_.writes.front();
+      return table_.room_in_log(write.key.bytes.size(), write.value.size() + kSumBytesMax);
     }
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < steps_.size(); ++i) bytes += batch_.writes[i].key.bytes.size() + logged_bytes(i);
     return table_.log_->room_for_group(batch_.writes.size(), bytes);
+  }
+  // Of a function not before its buffer is there.
+  [[nodiscard]] size_t logged_bytes(size_t i) const noexcept {
+    const Step& step = steps_[i];
+    if (batch_.writes[i].kind != WriteKind::kFunction) {
+      return std::max(batch_.writes[i].value.size(), kSumBytesMax);
+    }
+    return step.has_draft ? step.draft.lengths.value_bytes : 0;
   }
 
   // Keys that are read are told as well, and the home's memory.
   [[nodiscard]] Code room_for_far() const noexcept {
     uint64_t bytes = sizeof(uint64_t);
     for (const BatchCondition& each : batch_.conditions) bytes += each.key.bytes.size();
-    for (const BatchWrite& each : batch_.writes) {
-      bytes += 2 * each.key.bytes.size() + std::max(each.value.size(), kSumBytesMax);
+    for (size_t i = 0; i < steps_.size(); ++i) {
+      bytes += 2 * batch_.writes[i].key.bytes.size() + logged_bytes(i);
     }
     return table_.log_->room_for_group(batch_.conditions.size() + 2 * batch_.writes.size() + 1, bytes);
   }
@@ -155,6 +169,8 @@ class Table::BatchTurn {
   // --- Room: may evict or sweep other entries, and nothing is visible.
 
   [[nodiscard]] Code draft_all() {
+    copied_bytes_ = 0;
+    is_request_given_ = false;
     for (size_t i = 0; i < steps_.size(); ++i) {
       if (const Code code = draft(i); code != Code::kOk) return fail_write(i, code);
     }
@@ -168,8 +184,9 @@ class Table::BatchTurn {
     for (const BatchCondition& one : batch_.conditions) beside_.push_back({.key = one.key.bytes});
     // An erasure that finds something is held twice, which does not matter.
     for (const BatchWrite& one : batch_.writes) {
-      const bool is_erasure = one.kind == WriteKind::kErase;
-      if (is_erasure) beside_.push_back({.key = one.key.bytes, .is_written = true});
+      const Effect effect = one.effect();
+      if (effect == Effect::kValue) continue;
+      beside_.push_back({.key = one.key.bytes, .is_written = effect == Effect::kErase});
     }
     record_bytes_ = Parts::record_bytes(beside_);
     const TableKey& key = batch_.writes.empty() ? batch_.conditions.front().key : batch_.writes.front().key;
@@ -187,10 +204,15 @@ class Table::BatchTurn {
     const BatchWrite& write = batch_.writes[i];
     Step& step = steps_[i];
     step = {};
-    if (write.kind == WriteKind::kErase && is_alone_) return Code::kOk;
-    uint16_t flags = is_alone_ ? 0 : Lengths::kPending | Lengths::kBatch;
-    if (write.kind == WriteKind::kErase) flags |= Lengths::kTombstone;
+    if (write.row != nullptr) {
+      if (const Code code = plan_row(write); code != Code::kOk) return code;
+    }
+    const Effect effect = write.effect();
+    if (effect == Effect::kNone || (effect == Effect::kErase && is_alone_)) return Code::kOk;
+    const uint16_t flags = is_alone_ ? 0 : Lengths::kPending | Lengths::kBatch;
+    if (effect == Effect::kErase) return draft_value(i, {}, 0, flags | Lengths::kTombstone);
     if (write.kind == WriteKind::kAdd) return draft_sum(i, flags);
+    if (write.row != nullptr) return draft_row(i, flags);
     return draft_value(i, write.value, write.expires_wall_ns, flags);
   }
   [[nodiscard]] Code draft_sum(size_t i, uint16_t flags) {
@@ -213,16 +235,64 @@ class Table::BatchTurn {
     return Code::kOk;
   }
 
-  [[nodiscard]] RequestId request_of(size_t i) const noexcept {
-    const auto makes_entry = [](const BatchWrite& write) { return write.kind != WriteKind::kErase; };
-    const auto first = std::ranges::find_if(batch_.writes, makes_entry);
-    return first - batch_.writes.begin() == static_cast<ptrdiff_t>(i) ? batch_.request : RequestId{};
+  [[nodiscard]] RequestId request_of(size_t i) noexcept {
+    if (batch_.writes[i].effect() == Effect::kErase || std::exchange(is_request_given_, true)) return {};
+    return batch_.request;
+  }
+
+  // --- Rows: what they do depends on what is there.
+
+  // kTooLarge, and what makes no sense: the batch is refused. Other errors are the row's own.
+  [[nodiscard]] Code plan_row(const BatchWrite& write) noexcept {
+    BatchRow& row = *write.row;
+    row.met = table_.locate(write.key).slot;
+    row.plan = plan_on(write, row.met);
+    const functions::Plan& plan = row.plan;
+    if (plan.code == Code::kTooLarge) return Code::kTooLarge;
+    if (plan.code == Code::kInvalidArgument && plan.answer_bytes == 0) return Code::kInvalidArgument;
+    if (write.kind != WriteKind::kFunction) return Code::kOk;
+    copied_bytes_ += plan.value_bytes;
+    return plan.value_bytes > kRowBytesMax || copied_bytes_ > kRowsBytesMax ? Code::kTooLarge : Code::kOk;
+  }
+  [[nodiscard]] functions::Plan plan_on(const BatchWrite& write, Slot slot) const noexcept {
+    const BatchRow& row = *write.row;
+    const functions::Before before = before_in(slot);
+    if (write.kind == WriteKind::kFunction) {
+      return functions::plan(row.function, write.value, before, now_wall_ns_);
+    }
+    if (row.if_absent && before.is_there) return {.code = Code::kExists};
+    if (row.if_present && !before.is_there) return {.code = Code::kNotFound};
+    return {.effect = Effect::kValue,
+            .value_bytes = write.value.size(),
+            .expires_wall_ns = row.keeps_expiry ? before.expires_wall_ns : write.expires_wall_ns};
+  }
+  // It was planned on is there still, and by now's time it makes the same of it.
+  [[nodiscard]] bool is_as_planned(const BatchWrite& write) const noexcept {
+    const BatchRow& row = *write.row;
+    const Slot slot = table_.locate(write.key).slot;
+    if (slot.bits != row.met.bits) return false;
+    const functions::Plan now = plan_on(write, slot);
+    return now.code == row.plan.code && now.effect == row.plan.effect &&
+           now.value_bytes == row.plan.value_bytes && now.expires_wall_ns == row.plan.expires_wall_ns &&
+           now.answer_bytes == row.plan.answer_bytes && now.answer == row.plan.answer &&
+           now.made == row.plan.made;
+  }
+  // Made in front of the buffer, which may take away what it is made of; then all begins again.
+  [[nodiscard]] Code draft_row(size_t i, uint16_t flags) {
+    const BatchWrite& write = batch_.writes[i];
+    const functions::Plan& plan = write.row->plan;
+    if (write.kind == WriteKind::kPut) return draft_value(i, write.value, plan.expires_wall_ns, flags);
+    made_.resize(plan.value_bytes);
+    functions::fill(write.row->function, plan, write.value, before_in(write.row->met), made_);
+    return draft_value(i, made_, plan.expires_wall_ns, flags);
+  }
+
+  [[nodiscard]] functions::Before before_in(Slot slot) const noexcept {
+    if (!is_present(slot)) return {};
+    return {.is_there = true, .value = value_of(slot), .expires_wall_ns = table_.expiry_of(slot)};
   }
   [[nodiscard]] functions::Plan plan_add(const BatchWrite& write) const noexcept {
-    functions::Before before;
-    if (const Slot slot = table_.locate(write.key).slot; is_present(slot)) {
-      before = {.is_there = true, .value = value_of(slot), .expires_wall_ns = table_.expiry_of(slot)};
-    }
+    const functions::Before before = before_in(table_.locate(write.key).slot);
     const auto addend = std::as_bytes(std::span(&write.addend, 1));
     return functions::plan(functions::Function::kAdd, addend, before, now_wall_ns_);
   }
@@ -241,11 +311,13 @@ class Table::BatchTurn {
 
   // --- Conditions: behind the room, which may have taken away what they are about.
 
-  // False: all holds, but what is added to is another by now; or `code` says what does not hold.
+  // False: all holds, but what is added to, or what a row met, is another by now; or `code` says what does
+  // not hold.
   [[nodiscard]] bool check_all(Code& code) {
     code = check_conditions();
     if (code != Code::kOk) return false;
     return std::ranges::all_of(batch_.writes, [this](const BatchWrite& write) {
+      if (write.row != nullptr) return is_as_planned(write);
       if (write.kind != WriteKind::kAdd) return true;
       const Step& step = steps_[static_cast<size_t>(&write - batch_.writes.data())];
       const functions::Plan now = plan_add(write);
@@ -294,13 +366,15 @@ class Table::BatchTurn {
     BatchWrite& write = batch_.writes.front();
     const Step& step = steps_.front();
     Result<uint64_t> version = 0;
+    write.version = 0;
+    if (write.effect() == Effect::kNone) return Code::kOk;
     // Again: what was evicted for it went into the log, too.
     const Code room = table_.room_in_log(write.key.bytes.size(), step.draft.lengths.value_bytes);
     if (room != Code::kOk) {
       abandon_all();
       return fail_at(all(), room);
     }
-    if (write.kind == WriteKind::kErase) {
+    if (write.effect() == Effect::kErase) {
       version = table_.erase(write.key, 0);
       if (version.code() == Code::kNotFound) version = 0;
     } else {
@@ -354,13 +428,15 @@ class Table::BatchTurn {
     const BatchWrite& write = batch_.writes[i];
     Step& step = steps_[i];
     TablePlace place = table_.locate(write.key);
+    // Whatever it makes of it, an error, too.
+    if (write.row != nullptr && is_present(place.slot)) stand_on(place.slot);
+    if (write.effect() == Effect::kNone) return true;
     step.entry.replaced = place.slot;
     if (place.slot) {
       step.found_at = place.slot_at;
       return true;
     }
-    step.is_erasure_of_nothing = write.kind == WriteKind::kErase;
-    if (step.is_erasure_of_nothing) return true;
+    if (write.effect() == Effect::kErase) return true;
     if (!place.slot_at && !table_.link_line(place, write.key.hash)) return false;
     make_pending(i, place.slot_at);
     if (table_.crowds_ != nullptr) [[unlikely]]
@@ -397,7 +473,7 @@ class Table::BatchTurn {
     writer.publish(step.draft.buffer, step.stamp);
     batch_.writes[i].version = step.stamp;
     step.entry.hash = step.draft.hash;
-    step.entry.is_erasure = batch_.writes[i].kind == WriteKind::kErase;
+    step.entry.is_erasure = batch_.writes[i].effect() == Effect::kErase;
     step.entry.slot = Slot::of({.hash = step.draft.hash,
                                 .stamp = step.stamp,
                                 .bytes = step.draft.lengths.total_bytes(),
@@ -429,7 +505,7 @@ class Table::BatchTurn {
     if (batch_.part != nullptr) {
       if (is_too_late()) return false;
       // What writes nothing leaves nothing that a log would have to know.
-      if (batch_.writes.empty()) return table_.parts_->commit_unlogged(batch_.part->name);
+      if (writes_nothing()) return table_.parts_->commit_unlogged(batch_.part->name);
       return table_.parts_->commit(batch_.part->name, batch_.part->member, group_stamp_, pending_changes());
     }
     const std::vector<ChangeLog::Change> changes = pending_changes();
@@ -489,12 +565,14 @@ class Table::BatchTurn {
   void tell(size_t i) {
     const Step& step = steps_[i];
     BatchWrite& write = batch_.writes[i];
-    if (write.kind == WriteKind::kErase) {
+    const Effect effect = write.effect();
+    if (effect == Effect::kErase) {
       const Slot old = step.entry.replaced;
       write.version = is_present(old) ? table_.writer_.load(old.buffer()) : 0;
     }
+    if (effect == Effect::kNone) write.version = 0;
     tell_sum(i);
-    if (!step.slot_at) table_.abandon(step.draft);
+    if (!step.slot_at && step.has_draft) table_.abandon(step.draft);
   }
 
   // The decision comes from elsewhere.
@@ -526,6 +604,9 @@ class Table::BatchTurn {
   uint64_t record_bytes_ = 0;
   std::vector<Parts::Beside> beside_;
   bool is_record_linked_ = false;
+  bool is_request_given_ = false;  // An entry before has it.
+  uint64_t copied_bytes_ = 0;      // By functions.
+  std::vector<std::byte> made_;    // What a function has made, until it is in its buffer.
 };
 
 Result<> Table::change_at_once(TableBatch& batch) {
