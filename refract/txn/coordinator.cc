@@ -44,6 +44,11 @@ bool is_never(Code code) noexcept {
   }
 }
 
+// What it does is not known before it is answered.
+bool is_row(const RpcBatchWrite& one) noexcept {
+  return one.kind == kv::WriteKind::kFunction || one.if_absent || one.if_present;
+}
+
 // Which of two refusals says more: what a condition says, then what the batch is, then who is in the way.
 int weight(Code code) noexcept {
   switch (code) {
@@ -113,6 +118,7 @@ void Coordinator::find_far() {
     is_decided_at_home_ = is_decided_at_home_ || part->is_far;
     if (part->is_far && !part->writes.empty()) far_places_.push_back(part->place);
   }
+  is_home_prepared_ = !parts_.empty() && std::ranges::any_of(parts_.front()->writes, is_row);
 }
 
 kv::TransactionName Coordinator::name_for(const Part& part) const noexcept {
@@ -164,7 +170,7 @@ Task<Result<>> Coordinator::run() {
   } else {
     release();
   }
-  if (result) tell_written();
+  if (result) tell_written(!is_learned_ || is_home_prepared_);
   co_return result;
 }
 
@@ -204,10 +210,11 @@ Task<> Coordinator::prepare_all() {
 }
 
 Task<> Coordinator::prepare_in_order() {
-  for (const auto& part : parts_) {
-    if (is_prepared(*part)) co_await prepare(*part);
+  for (const auto& part : std::span(parts_).subspan(is_decided_at_home_ ? 1 : 0)) {
+    co_await prepare(*part);
     if (!part->outcome) co_return;
   }
+  if (is_decided_at_home_ && is_home_prepared_) co_await prepare(*parts_.front());
 }
 
 uint64_t Coordinator::expires_wall_ns() const noexcept {
@@ -288,12 +295,16 @@ Task<Result<>> Coordinator::decide(Part& home) {
   kv::TransactionCalls::Terms terms = this->terms(home);
   terms.not_after_wall_ns = kv::first_expiry(expires_wall_ns(), expires_afar_wall_ns(home.calls->home()));
   terms.far_places = far_places_;
-  const Result<kv::TransactionCalls::Held> decided = co_await home.calls->decide(home.batch, terms);
+  RpcBatch nothing_more;
+  RpcBatch& decided_with = is_home_prepared_ ? nothing_more : home.batch;
+  const Result<kv::TransactionCalls::Held> decided = co_await home.calls->decide(decided_with, terms);
   Code code = decided.code();
   if (code == Code::kIndeterminate) {
+    is_learned_ = true;
     code = co_await learn_outcome(sent_ns);
   } else if (code != Code::kOk) {
     tell_failed(home);
+    if (is_home_prepared_) batch_.failed = batch_.conditions.size() + batch_.writes.size();
   }
   if (code == Code::kOk) fate_ = kv::wire::Fate::kHappened;
   if (is_never(code)) fate_ = kv::wire::Fate::kNever;
@@ -347,12 +358,20 @@ void Coordinator::tell_failed(const Part& part) noexcept {
   batch_.failed = std::min(part.failed(), batch_.conditions.size() + batch_.writes.size());
 }
 
-void Coordinator::tell_written() noexcept {
+void Coordinator::tell_written(bool is_home_known) noexcept {
   for (const auto& part : parts_) {
+    const bool is_known = is_home_known || part != parts_.front();
     for (size_t i = 0; i < part->writes.size(); ++i) {
       const size_t origin = part->origins[part->conditions.size() + i] - batch_.conditions.size();
-      batch_.writes[origin].version = part->writes[i].version;
-      batch_.writes[origin].sum = part->writes[i].sum;
+      RpcBatchWrite& told = batch_.writes[origin];
+      const RpcBatchWrite& written = part->writes[i];
+      told.version = written.version;
+      told.sum = written.sum;
+      told.code = written.code;
+      told.answer_bytes = written.answer_bytes;
+      told.answer = written.answer;
+      const bool is_plain_put = written.kind == kv::WriteKind::kPut && !is_row(written);
+      if (!is_known && !is_plain_put) told.code = Code::kIndeterminate;
     }
   }
 }

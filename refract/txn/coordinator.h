@@ -6,6 +6,10 @@
 //   round trip 2   the home does the same for its own keys, and decides
 //   not awaited    the others settle
 //
+// Where the home has a row of a function, its own keys are prepared in round trip 1 as well, and round trip 2
+// is the decision alone: then what the rows have answered is here before it is decided, and no kill of the
+// home's process loses it (docs/design/079).
+//
 // After refusals (Effort::goes_in_order) the shards are asked one by one, in the order of their numbers, the
 // home last: then no two transactions hold what the other one asks for next.
 //
@@ -64,6 +68,8 @@ class Coordinator {
   // After these nothing has changed, and nothing will. kIndeterminate: the home could not be asked any more.
   [[nodiscard]] runtime::Task<Result<>> run();
   [[nodiscard]] uint32_t unreached() const noexcept { return unreached_; }
+  // The answer to the decision was lost, and the home was asked for it.
+  [[nodiscard]] bool has_learned() const noexcept { return is_learned_; }
 
   // Holds the keys of the batch, which has conditions alone: what they are stays, until release(), or until
   // others have waited for them for too long, which is not told. Nothing is decided. Codes as of run().
@@ -95,8 +101,9 @@ class Coordinator {
   [[nodiscard]] Part& part_of(uint32_t shard);
   // False: `unreached_` cannot be.
   [[nodiscard]] bool reach();
+  // The home's own items as well, where the lost answer to a decision could not be told again otherwise.
   [[nodiscard]] bool is_prepared(const Part& part) const noexcept {
-    return !is_decided_at_home_ || &part != parts_.front().get();
+    return !is_decided_at_home_ || is_home_prepared_ || &part != parts_.front().get();
   }
   // A name of the home; then all are prepared.
   [[nodiscard]] runtime::Task<Result<>> begin();
@@ -127,7 +134,8 @@ class Coordinator {
   void settle();
   void end(bool is_refused);
   void tell_failed(const Part& part) noexcept;
-  void tell_written() noexcept;
+  // `is_home_known`: the answer to its decision has come.
+  void tell_written(bool is_home_known) noexcept;
 
   ShardAccess& shards_;
   runtime::Shard& shard_;
@@ -135,11 +143,13 @@ class Coordinator {
   const Terms terms_;
   std::vector<std::unique_ptr<Part>> parts_;  // By their shards; the home first.
   bool is_decided_at_home_ = false;           // False: it has no writes, and all of it is on one node.
+  bool is_home_prepared_ = false;             // All is told before the decision, which is then that alone.
   kv::TransactionName name_;
   std::vector<kv::wire::FarPlace> far_places_;  // Parts that write on other nodes than the home's.
   uint64_t generation_ = 0;                     // Of the home's memory.
   kv::wire::Fate fate_ = kv::wire::Fate::kOpen;
-  uint64_t opened_ns_ = 0;  // Of the home's session, likewise.
+  uint64_t opened_ns_ = 0;   // Of the home's session, likewise.
+  bool is_learned_ = false;  // The decision's answer was lost, and has been asked for.
   uint32_t unreached_ = 0;
   uint64_t node_ = 0;
 };

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 #include <deque>
 #include <optional>
 #include <span>
@@ -121,7 +122,11 @@ Task<Result<>> AsyncCalls::change(kv::RpcBatch& batch, txn::Effort& effort, Requ
     // An identity is an owner's, and here are several.
     if (request.client != 0) co_return fail(Code::kUnsupported);
     const Result<> changed = co_await change_over_shards(batch, effort);
-    if (changed.code() == Code::kUnsupported && keys.size() > 1) peers_.refuse(over_nodes(peers_, keys));
+    // One that names a row is of another release, whose functions are others.
+    const bool is_of_row = batch.failed < batch.conditions.size() + batch.writes.size();
+    if (changed.code() == Code::kUnsupported && keys.size() > 1 && !is_of_row) {
+      peers_.refuse(over_nodes(peers_, keys));
+    }
     co_return changed;
   }
   Write write(peers_, request, !batch.writes.empty());
@@ -210,11 +215,18 @@ Task<Result<>> AsyncCalls::commit(Batch& batch, RequestId request) {
   for (const Batch::Write& one : batch.writes_) {
     const int first = static_cast<int>(Batch::Kind::kPut) - static_cast<int>(kv::WriteKind::kPut);
     const bool is_put = one.kind == Batch::Kind::kPut;
+    const bool is_add = one.kind == Batch::Kind::kAdd;
+    const bool is_function = one.kind == Batch::Kind::kFunction;
     writes.push_back({.key = Bytes(one.key),
                       .kind = static_cast<kv::WriteKind>(static_cast<int>(one.kind) - first),
                       .value = Bytes(one.value),
                       .ttl_ns = is_put ? one.argument : 0,
-                      .addend = is_put ? 0 : static_cast<int64_t>(one.argument)});
+                      .expires_wall_ns = one.terms.expires_wall_ns,
+                      .keeps_expiry = one.terms.keeps_ttl,
+                      .if_absent = one.terms.if_absent,
+                      .if_present = one.terms.if_present,
+                      .function = static_cast<kv::functions::Function>(is_function ? one.argument : 0),
+                      .addend = is_add ? static_cast<int64_t>(one.argument) : 0});
   }
   kv::RpcBatch wanted{.conditions = conditions, .writes = writes};
   txn::Effort effort{.begun_ns = peers_.shard().refresh_now()};
@@ -226,10 +238,17 @@ Task<Result<>> AsyncCalls::commit(Batch& batch, RequestId request) {
   }
   batch.failed_ = wanted.failed;
   for (size_t i = 0; code == Code::kOk && i < writes.size(); ++i) {
-    batch.writes_[i].version = writes[i].version;
-    batch.writes_[i].sum = writes[i].sum;
+    Batch::Write& told = batch.writes_[i];
+    told.version = writes[i].version;
+    told.sum = writes[i].sum;
+    told.code = writes[i].code;
+    told.answer_bytes = writes[i].answer_bytes;
+    std::memcpy(told.answer.data(), writes[i].answer.data(), told.answer.size());
   }
-  if (code == Code::kTooLarge) peers_.refuse(too_large());
+  // Of a row the caller knows what is too long.
+  const size_t row = batch.failed_ - conditions.size();
+  const bool is_row = row < writes.size() && writes[row].kind == kv::WriteKind::kFunction;
+  if (code == Code::kTooLarge && !is_row) peers_.refuse(too_large());
   co_return result_of(code);
 }
 

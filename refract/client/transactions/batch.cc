@@ -38,6 +38,14 @@ Batch& Batch::erase(Bytes key) {
 Batch& Batch::add(Bytes key, int64_t addend) {
   return write(Kind::kAdd, key, {}, static_cast<uint64_t>(addend));
 }
+Batch& Batch::run(Bytes key, uint8_t function, Bytes arguments) {
+  return write(Kind::kFunction, key, arguments, function);
+}
+Batch& Batch::put_if(Bytes key, Bytes value, const PutTerms& terms) {
+  write(Kind::kPut, key, value, terms.ttl_ns);
+  writes_.back().terms = terms;
+  return *this;
+}
 
 void Batch::clear() {
   *this = {};
