@@ -64,6 +64,9 @@ enum class Mutation : uint8_t {
   kLateDecisions,    // A word is decided by a session that was not given it.
   kForgetWords,      // Recovery takes every word for undecided.
   kIgnoreExpiry,     // The home decides though what another part stands on has expired.
+  kRowsUnmarked,     // A row that changes nothing is not held.
+  kRowsTwice,        // A function of a batch runs twice.
+  kAnswerRefused,    // What a prepare has answered is given though it was decided against.
   // The shards and their logs.
   kNoNeeds,            // "Decided" says nothing of what it needs,
   kNoNeedsOfSettled,   // and "settled" does not.
@@ -149,14 +152,17 @@ inline constexpr std::array kTransactionMutations = {
     MutationRow{Mutation::kLateDecisions, "a later session decides"},
     MutationRow{Mutation::kForgetWords, "recovery ignores the words"},
     MutationRow{Mutation::kIgnoreExpiry, "the home ignores when parts expire"},
+    MutationRow{Mutation::kRowsUnmarked, "a row that changes nothing is not held"},
+    MutationRow{Mutation::kRowsTwice, "a function runs twice"},
+    MutationRow{Mutation::kAnswerRefused, "answers of a prepare are given after a refusal"},
 };
 
 // Those that it must find where each shard has a log.
 inline constexpr std::array kTransactionLogMutations = {
     MutationRow{Mutation::kNoNeeds, "decided needs nothing"},
     MutationRow{Mutation::kNoNeedsOfSettled, "settled needs nothing"},
-    MutationRow{Mutation::kSettleUnconfirmed, "a part is settled before the decision is confirmed", 39},
-    MutationRow{Mutation::kForgetLastRecord, "recovery ignores the last record", 79},
+    MutationRow{Mutation::kSettleUnconfirmed, "a part is settled before the decision is confirmed", 58},
+    MutationRow{Mutation::kForgetLastRecord, "recovery ignores the last record", 112},
     MutationRow{Mutation::kFillAlone, "what is open never happens in a fill"},
     MutationRow{Mutation::kCutAlone, "each log is cut by itself"},
     MutationRow{Mutation::kAnswerUnconfirmed, "a transaction is answered before it is confirmed"},

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <optional>
 #include <utility>
 
@@ -42,6 +43,9 @@ std::span<const std::byte> writes_of(const Part& part) {
   }
   return rest;
 }
+
+// The row by which transactors read (transactor_commits.cc): a range of no bytes.
+constexpr auto kReading = kv::functions::Function::kSetRange;
 
 kv::Decision decision_at(const std::byte* at) noexcept {
   kv::Decision decision;
@@ -89,7 +93,8 @@ void FalseWords::abort_all() {
 void MutatedTable::handle(std::span<const rpc::IncomingCall> calls) noexcept {
   for (const rpc::IncomingCall& call : calls) {
     FalseWords words(process_);
-    if (is_of_held_key(call)) words.abort_all();
+    if (mutation_ == Mutation::kDropHeld && is_of_held_key(call)) words.abort_all();
+    if (mutation_ == Mutation::kRowsTwice) run_functions(call);
     service_.handle({&call, 1});
   }
 }
@@ -104,6 +109,20 @@ bool MutatedTable::is_of_held_key(const rpc::IncomingCall& call) const noexcept 
   }
   if (request->key.key_bytes > rest.size()) return false;
   return shard_.table.parts()->keeps(shard_.table.hashed(rest.first(request->key.key_bytes)).hash);
+}
+
+void MutatedTable::run_functions(const rpc::IncomingCall& call) {
+  if (call.header.method != static_cast<uint16_t>(kv::wire::Method::kBatch)) return;
+  std::span<const std::byte> body = call.payload;
+  const auto request = kv::wire::take<kv::wire::BatchRequest>(body);
+  kv::BatchCall whole;
+  if (!request || whole.decode(*request, body, shard_.table, shard_.clock) != Code::kOk) return;
+  const std::span<kv::BatchWrite> all = whole.batch().writes;
+  std::vector<kv::BatchWrite> functions;
+  std::ranges::copy_if(all, std::back_inserter(functions),
+                       [](const auto& one) { return one.row != nullptr; });
+  kv::TableBatch first{.conditions = whole.batch().conditions, .writes = functions};
+  if (!functions.empty()) static_cast<void>(shard_.table.change_at_once(first));
 }
 
 void MutatedParts::handle(std::span<const rpc::IncomingCall> calls) noexcept {
@@ -121,7 +140,9 @@ void MutatedParts::handle(const rpc::IncomingCall& call) {
     if (!check_only(call)) hand_on(call);
     return;
   }
+  if (method == Method::kPrepare && mutation_ == Mutation::kRowsUnmarked && prepare_unmarked(call)) return;
   if (method != Method::kDecide) return hand_on(call);
+  if (mutation_ == Mutation::kAnswerRefused && decide_for_anything(call)) return;
   if (mutation_ == Mutation::kNoHomeChecks) return hand_on_bare(call);
   if (mutation_ == Mutation::kIgnoreExpiry) return hand_on_timeless(call);
   if (mutation_ == Mutation::kLateDecisions && decide_late(call)) return;
@@ -216,6 +237,46 @@ bool MutatedParts::decide_late(const rpc::IncomingCall& call) {
   const kv::TransactionName name{.place = {part->request.place}, .number = part->request.number};
   const Result<> decided = shard_.table.parts()->decide(whole.batch(), name);
   server_->reply(call.from, Code::kOk, whole.answer_of_part(decided.code()));
+  return true;
+}
+
+// What changes nothing has read now, and is not held.
+bool MutatedParts::prepare_unmarked(const rpc::IncomingCall& call) {
+  const auto part = part_of(call);
+  if (!part) return false;
+  kv::BatchCall whole;
+  if (whole.decode(part->request.batch, part->body, shard_.table, shard_.clock) != Code::kOk) return false;
+  kv::TableBatch& batch = whole.batch();
+  const auto is_reading = [](const kv::BatchWrite& one) {
+    return one.row != nullptr && one.row->function == kReading && one.value.size() == sizeof(uint64_t);
+  };
+  if (batch.writes.empty() || !std::ranges::all_of(batch.writes, is_reading)) return false;
+  for (kv::BatchWrite& row : batch.writes) {
+    kv::TableBatch alone{.conditions = {}, .writes = {&row, 1}};
+    if (!shard_.table.change_at_once(alone)) return false;
+    // When it expires is told all the same.
+    const Result<kv::TableEntry> met = shard_.table.find(row.key);
+    if (met) batch.expires_wall_ns = kv::first_expiry(batch.expires_wall_ns, met->expires_wall_ns);
+  }
+  kv::TableBatch rest{.conditions = batch.conditions, .writes = {}};
+  const kv::PartOf from{.name = {.place = {part->request.place}, .number = part->request.number},
+                        .session = call.from.session.bits,
+                        .now_ns = shard_.clock.now_ns()};
+  const Result<> prepared = shard_.table.parts()->prepare(rest, from);
+  batch.looked_wall_ns = rest.looked_wall_ns;
+  batch.expires_wall_ns = kv::first_expiry(batch.expires_wall_ns, rest.expires_wall_ns);
+  server_->reply(call.from, Code::kOk, whole.answer_of_part(prepared.code()));
+  return true;
+}
+
+// The decision alone: whatever it is, the client is told that it has happened.
+bool MutatedParts::decide_for_anything(const rpc::IncomingCall& call) {
+  const auto part = part_of(call);
+  if (!part || part->request.batch.conditions != 0 || part->request.batch.writes != 0) return false;
+  kv::BatchCall whole;
+  const kv::TransactionName name{.place = {part->request.place}, .number = part->request.number};
+  static_cast<void>(shard_.table.parts()->decide(whole.batch(), name, part->request.not_after_wall_ns));
+  server_->reply(call.from, Code::kOk, whole.answer_of_part(Code::kOk));
   return true;
 }
 

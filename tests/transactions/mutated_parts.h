@@ -42,12 +42,13 @@ class FalseWords {
   std::vector<Saved> saved_;
 };
 
-// A put of a held key finds that no transaction holds it.
+// A put of a held key finds that no transaction holds it; or functions of a batch run twice.
 class MutatedTable final : public rpc::Service {
  public:
   // All outlive the service.
-  MutatedTable(const SharedProcess::Shard& shard, rpc::Service& service, OneProcess& process) noexcept
-      : shard_(shard), service_(service), process_(process) {}
+  MutatedTable(Mutation mutation, const SharedProcess::Shard& shard, rpc::Service& service,
+               OneProcess& process) noexcept
+      : mutation_(mutation), shard_(shard), service_(service), process_(process) {}
 
   void handle(std::span<const rpc::IncomingCall> calls) noexcept override;
   void session_opened(rpc::SessionId session) noexcept override { service_.session_opened(session); }
@@ -55,7 +56,10 @@ class MutatedTable final : public rpc::Service {
 
  private:
   [[nodiscard]] bool is_of_held_key(const rpc::IncomingCall& call) const noexcept;
+  // In front of their batch.
+  void run_functions(const rpc::IncomingCall& call);
 
+  Mutation mutation_;
   SharedProcess::Shard shard_;
   rpc::Service& service_;
   OneProcess& process_;
@@ -81,6 +85,8 @@ class MutatedParts final : public rpc::Service {
   // True: the call has been answered.
   [[nodiscard]] bool check_only(const rpc::IncomingCall& call);
   [[nodiscard]] bool decide_late(const rpc::IncomingCall& call);
+  [[nodiscard]] bool prepare_unmarked(const rpc::IncomingCall& call);
+  [[nodiscard]] bool decide_for_anything(const rpc::IncomingCall& call);
   // Without its conditions.
   void hand_on_bare(const rpc::IncomingCall& call);
   // Without the moment at which other parts expire.

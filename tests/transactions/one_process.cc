@@ -198,8 +198,10 @@ Result<> OneProcess::recover(uint32_t shard, kv::Table& table) {
 }
 
 rpc::Service& OneProcess::round_table(const Shard& shard, rpc::Service& service) {
-  if (options_.mutation != Mutation::kDropHeld) return service;
-  return wrappers_[shard.index].table.emplace(shard, service, *this);
+  const bool is_its_own =
+      options_.mutation == Mutation::kDropHeld || options_.mutation == Mutation::kRowsTwice;
+  if (!is_its_own) return service;
+  return wrappers_[shard.index].table.emplace(options_.mutation, shard, service, *this);
 }
 
 rpc::Service& OneProcess::round_transactions(const Shard& shard, rpc::Service& service) {

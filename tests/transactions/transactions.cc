@@ -423,6 +423,8 @@ void TransactionOutcome::add(const TransactionOutcome& other) {
   conditions += other.conditions;
   unknown += other.unknown;
   learned += other.learned;
+  learned_with_rows += other.learned_with_rows;
+  rows += other.rows;
   read_only += other.read_only;
   batches += other.batches;
   plain += other.plain;

@@ -42,15 +42,17 @@ struct TransactionOutcome {
   std::string wrong;    // Empty: all was right. Else the first contradiction, with the seed.
   std::string picture;  // For a terminal.
   std::string svg;
-  uint64_t transactions = 0;  // Of the history, plain operations too.
-  uint64_t committed = 0;     // Over several shards, by a coordinator,
-  uint64_t refused = 0;       // and those refused for any reason,
-  uint64_t conflicts = 0;     // for another transaction,
-  uint64_t conditions = 0;    // for a condition,
-  uint64_t unknown = 0;       // or whose outcome was not learned.
-  uint64_t learned = 0;       // Whose answer was lost, and which the home was asked for.
-  uint64_t read_only = 0;     // That write nothing, over several shards.
-  uint64_t batches = 0;       // Of one shard, by one call.
+  uint64_t transactions = 0;       // Of the history, plain operations too.
+  uint64_t committed = 0;          // Over several shards, by a coordinator,
+  uint64_t refused = 0;            // and those refused for any reason,
+  uint64_t conflicts = 0;          // for another transaction,
+  uint64_t conditions = 0;         // for a condition,
+  uint64_t unknown = 0;            // or whose outcome was not learned.
+  uint64_t learned = 0;            // Whose answer was lost, and which the home was asked for;
+  uint64_t learned_with_rows = 0;  // of these, those with functions, whose answers were there.
+  uint64_t rows = 0;               // Functions that were answered.
+  uint64_t read_only = 0;          // That write nothing, over several shards.
+  uint64_t batches = 0;            // Of one shard, by one call.
   uint64_t plain = 0;
   uint64_t direct = 0;   // Reads of memory,
   uint64_t stalled = 0;  // of these, those during which time passed,

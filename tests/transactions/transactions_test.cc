@@ -36,7 +36,9 @@ constexpr uint64_t kSeedsAgain = kIsFull ? 12 : 2;
 
 std::string describe(const TransactionOutcome& outcome) {
   return fmt::format(
-      "history {} committed {} refused {} conflicts {} conditions {} unknown {} learned {} read only {} "
+      "history {} committed {} refused {} conflicts {} conditions {} unknown {} learned {} with rows {} rows "
+      "{} "
+      "read only {} "
       "batches {} plain {} direct {} stalled {} asked {} remote {} views {} listed {} leases {} evicted {} "
       "judged {} "
       "splits {} words observed {} demands {} deaths {} "
@@ -44,13 +46,13 @@ std::string describe(const TransactionOutcome& outcome) {
       "filled {} host deaths {} records {} undone {} lost {} cut {} without room {} settled in fills {} "
       "taken back {} unjudged {}",
       outcome.transactions, outcome.committed, outcome.refused, outcome.conflicts, outcome.conditions,
-      outcome.unknown, outcome.learned, outcome.read_only, outcome.batches, outcome.plain, outcome.direct,
-      outcome.stalled, outcome.asked, outcome.remote, outcome.views, outcome.listed, outcome.leases,
-      outcome.evicted, outcome.evicted_judged, outcome.splits, outcome.words_observed, outcome.demands,
-      outcome.deaths, outcome.crashes, outcome.recoveries_killed, outcome.reopened, outcome.sent_twice,
-      outcome.late_decisions, outcome.overdue, outcome.orphaned, outcome.filled, outcome.host_deaths,
-      outcome.log.records, outcome.log.taken_back, outcome.log.lost, outcome.log.cut, outcome.log.refused,
-      outcome.settled_in_fills, outcome.taken_back, outcome.unjudged);
+      outcome.unknown, outcome.learned, outcome.learned_with_rows, outcome.rows, outcome.read_only,
+      outcome.batches, outcome.plain, outcome.direct, outcome.stalled, outcome.asked, outcome.remote,
+      outcome.views, outcome.listed, outcome.leases, outcome.evicted, outcome.evicted_judged, outcome.splits,
+      outcome.words_observed, outcome.demands, outcome.deaths, outcome.crashes, outcome.recoveries_killed,
+      outcome.reopened, outcome.sent_twice, outcome.late_decisions, outcome.overdue, outcome.orphaned,
+      outcome.filled, outcome.host_deaths, outcome.log.records, outcome.log.taken_back, outcome.log.lost,
+      outcome.log.cut, outcome.log.refused, outcome.settled_in_fills, outcome.taken_back, outcome.unjudged);
 }
 
 std::string report(uint64_t seed, const TransactionOutcome& outcome) {
@@ -81,6 +83,8 @@ void expect_everything_happened(const TransactionOutcome& all) {
   EXPECT_GT(all.conditions, 1'000U);
   EXPECT_GT(all.unknown, 50U);
   EXPECT_GT(all.learned, 50U);
+  EXPECT_GT(all.learned_with_rows, 5U);
+  EXPECT_GT(all.rows, 2'000U);
   EXPECT_GT(all.read_only, 1'000U);
   EXPECT_GT(all.batches, 1'000U);
   EXPECT_GT(all.stalled, 1'000U);

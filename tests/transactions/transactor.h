@@ -130,7 +130,9 @@ class Transactor final : private txn::ShardAccess, private WordSource {
   [[nodiscard]] runtime::Task<> commit_and_note(size_t record);
   [[nodiscard]] bool is_over_shards(const kv::RpcBatch& batch) const noexcept;
   void ask_for_more(size_t record, txn::Changes::Request& request);
+  void draw_rows(txn::Changes::Request& request);
   void note_writes(size_t record, const txn::Changes::Request& request);
+  void note_told(Operation& told, const kv::RpcBatchWrite& write);
   void make_trouble();
   [[nodiscard]] runtime::Task<> close_later(uint32_t shard, uint64_t after_ns);
 
@@ -142,7 +144,9 @@ class Transactor final : private txn::ShardAccess, private WordSource {
   std::deque<Reach> reaches_;                 // One for each shard.
   std::map<std::string, uint64_t> versions_;  // Last seen.
   txn::Changes changes_;                      // Of the transaction at hand.
-  std::string asked_key_;                     // Likewise: of a condition without a read.
+  std::string asked_key_;                     // Likewise: of a condition without a read,
+  std::string read_key_;                      // and of a row that reads.
+  std::deque<int64_t> addends_;               // Arguments of its functions.
   // Likewise: writes that may expire, and the erasures that stand in the history for that.
   struct Lease {
     size_t record = 0;

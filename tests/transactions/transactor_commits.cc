@@ -2,11 +2,13 @@
 // A transaction of a campaign's client: its body, which reads and wants to write, and its commit, as
 // refract/client has both.
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "tests/transactions/transactor.h"
 
 #include "refract/base/units.h"
+#include "refract/kv/functions/functions.h"
 
 namespace refract::campaign {
 
@@ -88,12 +90,40 @@ void Transactor::ask_for_more(size_t record, txn::Changes::Request& request) {
                                .found = is_there ? Found::kPresent : Found::kAbsent});
 }
 
+// Some adds are rows of the function; and a row that changes nothing reads a key that is not written: its
+// answer is how long the value is.
+void Transactor::draw_rows(txn::Changes::Request& request) {
+  using kv::functions::Function;
+  addends_.clear();
+  for (kv::RpcBatchWrite& write : request.writes) {
+    if (write.kind != WriteKind::kAdd || !prng_.chance(0.6)) continue;
+    addends_.push_back(write.addend);
+    write.kind = WriteKind::kFunction;
+    write.function = Function::kAdd;
+    write.value = std::as_bytes(std::span(&addends_.back(), 1));
+  }
+  if (!prng_.chance(0.3)) return;
+  read_key_ = any_key();
+  const txn::Changes::Item* const item = changes_.find(read_key_);
+  if (item != nullptr && item->write) return;
+  addends_.push_back(static_cast<int64_t>(prng_.below(9)));
+  kv::RpcBatchWrite& row = request.writes.emplace_back();
+  row.key = bytes_of(read_key_);
+  row.kind = WriteKind::kFunction;
+  row.function = Function::kSetRange;
+  row.value = std::as_bytes(std::span(&addends_.back(), 1));
+  std::swap(row, request.writes[prng_.below(request.writes.size())]);
+}
+
 // Before they are sent: they may take effect whatever the client learns.
 void Transactor::note_writes(size_t record, const txn::Changes::Request& request) {
   for (const kv::RpcBatchWrite& write : request.writes) {
     const std::string key = text_of(write.key);
     Operation operation{.kind = Kind::kErase, .key = stage_.recorder.key(key)};
-    if (write.kind == WriteKind::kAdd) {
+    const bool is_row = write.kind == WriteKind::kFunction;
+    if (is_row && write.function == kv::functions::Function::kSetRange) {
+      operation.kind = Kind::kGet;
+    } else if (write.kind == WriteKind::kAdd || is_row) {
       operation.kind = Kind::kAdd;
       operation.amount = write.addend;
     } else if (write.kind == WriteKind::kPut) {
@@ -102,13 +132,41 @@ void Transactor::note_writes(size_t record, const txn::Changes::Request& request
     }
     stage_.recorder.add(record, operation);
     const size_t last = stage_.recorder.transaction(record).operations.size() - 1;
-    if (write.ttl_ns != 0 || write.kind == WriteKind::kAdd) note_lease(record, last, write.ttl_ns);
+    const bool is_add = operation.kind == Kind::kAdd;
+    if (write.ttl_ns != 0 || is_add) note_lease(record, last, write.ttl_ns);
   }
+}
+
+void Transactor::note_told(Operation& told, const kv::RpcBatchWrite& write) {
+  if (write.kind == WriteKind::kFunction) {
+    uint64_t answer = 0;
+    if (write.code != Code::kOk || write.answer_bytes != sizeof(answer)) {
+      return stage_.complain("a row was not answered");
+    }
+    ++stage_.outcome.rows;
+    std::memcpy(&answer, write.answer.data(), sizeof(answer));
+    if (told.kind == Kind::kGet) {
+      told.found = answer != 0 ? Found::kPresent : Found::kAbsent;
+    } else {
+      told.version = write.version;
+      told.value = static_cast<int64_t>(answer);
+    }
+    return;
+  }
+  if (write.version == 0) return;
+  if (write.kind == WriteKind::kErase) {
+    told.found = Found::kPresent;
+    told.found_version = write.version;
+  } else {
+    told.version = write.version;
+  }
+  if (write.kind == WriteKind::kAdd) told.value = write.sum;
 }
 
 Task<> Transactor::commit_and_note(size_t record) {
   txn::Changes::Request request = changes_.request();
   if (!request.writes.empty() && prng_.chance(0.2)) ask_for_more(record, request);
+  if (!request.writes.empty() && prng_.chance(0.5)) draw_rows(request);
   const size_t reads = stage_.recorder.transaction(record).operations.size();
   note_writes(record, request);
   Result<> done;
@@ -121,16 +179,7 @@ Task<> Transactor::commit_and_note(size_t record) {
     done = co_await commit(batch);
   }
   for (size_t i = 0; done && i < request.writes.size(); ++i) {
-    const kv::RpcBatchWrite& write = request.writes[i];
-    Operation& told = stage_.recorder.transaction(record).operations[reads + i];
-    if (write.version == 0) continue;
-    if (write.kind == WriteKind::kErase) {
-      told.found = Found::kPresent;
-      told.found_version = write.version;
-    } else {
-      told.version = write.version;
-    }
-    if (write.kind == WriteKind::kAdd) told.value = write.sum;
+    note_told(stage_.recorder.transaction(record).operations[reads + i], request.writes[i]);
   }
   end(record, outcome_of(done.code()));
 }
@@ -196,10 +245,10 @@ Task<Result<>> Transactor::commit(kv::RpcBatch& batch) {
   outcome.refused += code != Code::kOk && code != Code::kIndeterminate ? 1 : 0;
   outcome.conflicts += code == Code::kConflict ? 1 : 0;
   outcome.conditions += is_condition ? 1 : 0;
-  const auto is_untold = [](const kv::RpcBatchWrite& write) {
-    return write.kind != WriteKind::kErase && write.version == 0;
-  };
-  outcome.learned += code == Code::kOk && std::ranges::any_of(batch.writes, is_untold) ? 1 : 0;
+  const auto is_row = [](const kv::RpcBatchWrite& write) { return write.kind == WriteKind::kFunction; };
+  const bool has_learned = code == Code::kOk && coordinator.has_learned();
+  outcome.learned += has_learned ? 1 : 0;
+  outcome.learned_with_rows += has_learned && std::ranges::any_of(batch.writes, is_row) ? 1 : 0;
   co_return done;
 }
 
