@@ -13,6 +13,7 @@
 
 #include "refract/base/check.h"
 #include "refract/base/testing/keys_of_hash.h"
+#include "refract/kv/calls/batch_body.h"
 #include "refract/kv/calls/rpc_client_parts.h"
 #include "refract/kv/owner/transactions/other_nodes.h"
 #include "refract/kv/testing/test_service.h"
@@ -205,7 +206,24 @@ class BoundedSink final : public ValueSink {
   std::vector<std::byte> value_;
 };
 
+// To a batch with a write of each form.
+void answer_to_batch(std::span<const std::byte> input) {
+  std::array<RpcBatchWrite, 5> writes{{{.key = test::bytes_of("put")},
+                                       {.key = test::bytes_of("erase"), .kind = WriteKind::kErase},
+                                       {.key = test::bytes_of("add"), .kind = WriteKind::kAdd},
+                                       {.key = test::bytes_of("run"), .kind = WriteKind::kFunction},
+                                       {.key = test::bytes_of("row"), .if_absent = true}}};
+  RpcBatch batch{.conditions = {}, .writes = writes};
+  const BatchAnswer told = take_batch_reply(batch, input);
+  REFRACT_CHECK(batch.failed <= writes.size());
+  if (told.code != Code::kOk || told.view != 0) return;
+  REFRACT_CHECK(told.here.size() == told.bytes);
+  take_written(batch, told.here);
+  for (const RpcBatchWrite& one : writes) REFRACT_CHECK(one.answer_bytes <= one.answer.size());
+}
+
 void answer(std::span<const std::byte> input) {
+  answer_to_batch(input);
   BoundedSink sink;
   GetAnswer got;
   if (take_get_answer(input, (input.size() & 1) != 0, sink, got) == Code::kOk)
