@@ -315,7 +315,7 @@ std::optional<uint64_t> Board::publish(size_t place, TopicKind kind, std::string
     }
     if (!shared) text = tail_of(channel, message);
     for (const size_t to : seat.used) {
-      Plan& plan = seat.plans[to];
+      const Plan& plan = seat.plans[to];
       receivers += plan.receivers;
       if (to == place) continue;
       queue(place, to).put({.text = text, .shared = shared, .to = plan.to, .cost = plan.cost});
@@ -324,7 +324,7 @@ std::optional<uint64_t> Board::publish(size_t place, TopicKind kind, std::string
   for (const size_t to : seat.used) {
     if (to != place) wake(to);
   }
-  Plan& own = seat.plans[place];
+  const Plan& own = seat.plans[place];
   if (own.to.empty()) return receivers;
   seat.heard_bytes += own.cost;
   for (const Hearers* const hearers : own.to) {

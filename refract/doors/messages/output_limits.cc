@@ -39,10 +39,12 @@ std::optional<uint64_t> bytes_of(std::string_view word) {
   constexpr Unit kUnits[] = {{"", 1},          {"b", 1},        {"k", 1000},          {"kb", 1 << 10},
                              {"m", 1'000'000}, {"mb", 1 << 20}, {"g", 1'000'000'000}, {"gb", 1 << 30}};
   const size_t digits = std::min(word.find_first_not_of("0123456789"), word.size());
+  const std::string_view number_word = word.substr(0, digits);
   for (const Unit& unit : kUnits) {
     if (!is(word.substr(digits), unit.name)) continue;
     uint64_t number = 0;
-    const auto [end, error] = std::from_chars(word.data(), word.data() + digits, number);
+    const auto [end, error] =
+        std::from_chars(number_word.data(), number_word.data() + number_word.size(), number);
     if (error == std::errc::result_out_of_range) return kMost;
     uint64_t bytes = 0;
     return __builtin_mul_overflow(number, unit.bytes, &bytes) ? kMost : bytes;

@@ -22,8 +22,15 @@ SharedText::SharedText(const SharedText& other) noexcept : block_(other.block_) 
 
 SharedText::SharedText(SharedText&& other) noexcept : block_(std::exchange(other.block_, nullptr)) {}
 
-SharedText& SharedText::operator=(SharedText other) noexcept {
-  std::swap(block_, other.block_);
+SharedText& SharedText::operator=(const SharedText& other) noexcept {
+  SharedText copy(other);
+  std::swap(block_, copy.block_);
+  return *this;
+}
+
+SharedText& SharedText::operator=(SharedText&& other) noexcept {
+  SharedText moved(std::move(other));
+  std::swap(block_, moved.block_);
   return *this;
 }
 

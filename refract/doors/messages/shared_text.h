@@ -19,7 +19,8 @@ class SharedText {
   SharedText(std::string text, std::atomic<size_t>& tally);
   SharedText(const SharedText& other) noexcept;
   SharedText(SharedText&& other) noexcept;
-  SharedText& operator=(SharedText other) noexcept;
+  SharedText& operator=(const SharedText& other) noexcept;
+  SharedText& operator=(SharedText&& other) noexcept;
   ~SharedText();
 
   explicit operator bool() const noexcept { return block_ != nullptr; }
