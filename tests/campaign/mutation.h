@@ -177,9 +177,9 @@ inline constexpr std::array kNodesMutations = {
     MutationRow{Mutation::kLooksRecord, "a look decides"},
     MutationRow{Mutation::kUndoAlone, "a part is undone when its session closes"},
     MutationRow{Mutation::kBelieveAnySession, "any session is believed"},
-    MutationRow{Mutation::kGoneTooSoon, "gone is said of what is there", 43},
+    MutationRow{Mutation::kGoneTooSoon, "gone is said of what is there", 91},
     MutationRow{Mutation::kForgetUnasked, "a home forgets unasked"},
-    MutationRow{Mutation::kForgetAsRefused, "a word that is over says no", 25},
+    MutationRow{Mutation::kForgetAsRefused, "a word that is over says no", 83},
     MutationRow{Mutation::kIgnoreExpiry, "the home ignores when far parts expire"},
 };
 
