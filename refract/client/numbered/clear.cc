@@ -18,7 +18,7 @@ using runtime::Task;
 
 namespace {
 
-constexpr uint64_t kPause_ns = kMillisecond_ns;
+constexpr uint64_t kClearPause_ns = kMillisecond_ns;
 // Each but the first behind the loss of a memory.
 constexpr int kRoundsMax = 8;
 // The last bucket: a step that finds out whether the memory still is the same, and erases nothing.
@@ -70,7 +70,7 @@ Task<> clear_shard(Peers& peers, ShardClear& job, kv::TaskTeam& team) {
       job.code = Code::kDeadlineExceeded;
       break;
     }
-    co_await shard.sleep_for(kPause_ns);
+    co_await shard.sleep_for(kClearPause_ns);
   }
   team.leave();
 }
@@ -85,7 +85,7 @@ Task<> look_at_end(Peers& peers, ShardClear& job, kv::TaskTeam& team) {
     job.code = reply.code();
     if (job.code != Code::kOverloaded) break;
     if (shard.now_ns() > begun_ns + peers.settings().options.timeout_ns) break;
-    co_await shard.sleep_for(kPause_ns);
+    co_await shard.sleep_for(kClearPause_ns);
   }
   team.leave();
 }

@@ -12,7 +12,7 @@ using runtime::Task;
 
 namespace {
 
-constexpr uint64_t kPause_ns = kMillisecond_ns;
+constexpr uint64_t kDraftPause_ns = kMillisecond_ns;
 
 // Nothing has happened, and the next try may do.
 constexpr bool is_for_now(Code code) noexcept {
@@ -40,7 +40,7 @@ Task<> Drafts::bring(Draft& draft, uint64_t deadline_ns) {
   const NumberedOperation& operation = draft.write.operation;
   draft.handle = co_await draft.connection.rpc().draft(
       operation.key, operation.value, {.ttl_ns = ttl_of(operation), .shared = operation.shared}, deadline_ns);
-  if (is_for_now(draft.handle.code())) co_await shard_.sleep_for(kPause_ns);
+  if (is_for_now(draft.handle.code())) co_await shard_.sleep_for(kDraftPause_ns);
   draft.is_over = true;
   listener_.draft_is_over();
 }

@@ -14,7 +14,7 @@
 namespace refract::doors::redis {
 namespace {
 
-constexpr uint64_t kNow_ns = 1'000'000 * kSecond_ns;
+constexpr uint64_t kBodyNow_ns = 1'000'000 * kSecond_ns;
 
 // Commands over a store that is a map.
 class BodyTest : public testing::Test {
@@ -28,7 +28,7 @@ class BodyTest : public testing::Test {
   // One pass; the replies of all commands.
   std::string pass(const std::vector<std::vector<std::string_view>>& commands) {
     Replies replies;
-    body_.begin(kNow_ns);
+    body_.begin(kBodyNow_ns);
     for (const auto& words : commands) {
       const Row* const row = row_of(words.front());
       if (row == nullptr || row->in_body == nullptr) {
@@ -117,8 +117,8 @@ TEST_F(BodyTest, what_is_needed_may_depend_on_what_is_read) {
 }
 
 TEST_F(BodyTest, what_is_over_is_absent_for_all_commands_and_for_the_commit) {
-  store_["over"] = {.bytes = "v", .version = 3, .expires_wall_ns = kNow_ns};
-  store_["lasts"] = {.bytes = "v", .version = 4, .expires_wall_ns = kNow_ns + kMillisecond_ns};
+  store_["over"] = {.bytes = "v", .version = 3, .expires_wall_ns = kBodyNow_ns};
+  store_["lasts"] = {.bytes = "v", .version = 4, .expires_wall_ns = kBodyNow_ns + kMillisecond_ns};
   EXPECT_EQ(run({{"get", "over"}, {"exists", "over"}, {"get", "lasts"}, {"pttl", "lasts"}}),
             "$-1\r\n:0\r\n$1\r\nv\r\n:1\r\n");
   EXPECT_EQ(body_.version_seen(entry("over")), 0u);
@@ -131,7 +131,7 @@ TEST_F(BodyTest, what_is_over_is_absent_for_all_commands_and_for_the_commit) {
 }
 
 TEST_F(BodyTest, times_to_live_stay_or_go_as_the_command_says) {
-  const uint64_t moment_ns = kNow_ns + 100 * kSecond_ns;
+  const uint64_t moment_ns = kBodyNow_ns + 100 * kSecond_ns;
   for (const char* const key : {"a", "b", "c", "d", "e"}) {
     store_[key] = {.bytes = "1", .expires_wall_ns = moment_ns + 1};
   }

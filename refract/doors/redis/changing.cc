@@ -123,22 +123,12 @@ Task<Code> commit(Store& store, std::string_view key, const std::optional<Got>& 
     if (!got) co_return Code::kOk;
     operation = {.kind = KeyOperation::Kind::kErase, .if_version = got->version};
   }
-  if (built == nullptr) {
-    const Operated operated = co_await store.client->operate(key, operation);
-    const bool is_long = operated.code == Code::kTooLarge && wish.effect == Effect::kValue;
-    if (!is_long) co_return operated.code;
-  }
-  // What no message has room for.
-  const PutOptions options{.if_absent = operation.if_absent,
-                           .if_version = operation.if_version,
-                           .ttl_ns = ttl_until(store, wish.expires_wall_ns)};
-  Result<uint64_t> version = fail(Code::kUnavailable);
   if (built != nullptr) {
-    version = co_await store.client->put(key, *built, options);
-  } else {
-    version = co_await store.client->put(key, operation.value, options);
+    operation.value = {};
+    operation.built_in = built;
   }
-  co_return version.code();
+  const Operated operated = co_await store.client->operate(key, operation);
+  co_return operated.code;
 }
 
 // The end of one attempt; nothing: it begins again, for it needs more room than it has.

@@ -43,7 +43,7 @@ struct Pending {
   std::vector<LongWord> long_words = {};
   std::vector<std::string_view> words = {};  // In these.
   size_t words_bytes = 0;                    // Memory of all of them, and of this.
-  std::unique_ptr<Taken> taken = {};         // By WATCH and EXEC: exec/multi.h.
+  std::unique_ptr<Taken> taken;              // By WATCH and EXEC: exec/multi.h.
   Replies answer = {};
   uint64_t begun_ns = 0;  // 0: it is not timed.
   // Of a write of one key: KeyWrite.

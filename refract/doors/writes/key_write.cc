@@ -48,24 +48,6 @@ Task<Replaced> replace(Store& store, Pending& command, bool wants_old) {
 
 namespace {
 
-// What is kept of the key's and what has to be there is looked at here: a value that is brought in pieces has
-// no such conditions.
-Task<Code> put_long(Store& store, Pending& command) {
-  const KeyOperation& put = command.operation;
-  if (put.if_present || put.keeps_ttl) {
-    const Replaced replaced = co_await replace(store, command, false);
-    co_return replaced.code;
-  }
-  const PutOptions options{.if_absent = put.if_absent, .ttl_ns = ttl_until(store, put.expires_wall_ns)};
-  Result<uint64_t> version = fail(Code::kUnavailable);
-  if (const Reservation* const built = command.reserved(put.value)) {
-    version = co_await store.client->put(command.words[1], *built, options);
-  } else {
-    version = co_await store.client->put(command.words[1], put.value, options);
-  }
-  co_return version.code();
-}
-
 Task<Changed> do_by_itself(Store& store, Pending& command) {
   const std::string_view key = command.words[1];
   const KeyOperation& operation = command.operation;
@@ -73,13 +55,12 @@ Task<Changed> do_by_itself(Store& store, Pending& command) {
     const auto function = static_cast<Function>(operation.function);
     co_return co_await change(store, key, function, operation.value);
   }
-  const bool is_put = operation.kind == KeyOperation::Kind::kPut;
-  if (!is_put || !goes_by_itself(command)) {
-    const Operated operated = co_await store.client->operate(key, operation);
-    if (!is_put || operated.code != Code::kTooLarge) co_return Changed{.code = operated.code};
-  }
-  const Code code = co_await put_long(store, command);
-  co_return Changed{.code = code};
+  // What was received into memory that the server reads is not copied on its way.
+  KeyOperation by_itself = operation;
+  by_itself.built_in = command.reserved(operation.value);
+  if (by_itself.built_in != nullptr) by_itself.value = {};
+  const Operated operated = co_await store.client->operate(key, by_itself);
+  co_return Changed{.code = operated.code};
 }
 
 }  // namespace
