@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The sizes in which buffers are cut from chunks: a granule apart up to 256 bytes, which most entries of short
+// The sizes in which buffers are cut from chunks: a granule apart up to 256 bytes, which entries of short
 // values have, then four steps to a doubling, so that a buffer is at most a quarter (or less than a granule)
 // larger than what it holds. Values beyond the last class become extents.
 #pragma once

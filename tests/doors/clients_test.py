@@ -213,8 +213,10 @@ class OfDebian(unittest.TestCase):
                 came.append(listener.get_message(timeout=PATIENCE_S))
             counts.append(client.publish("news", "x"))
             listener.close()
-            # Names have no order in which they are left.
-            return sorted(map(str, came)), own, counts
+            # Names have no order in which they are left, and each confirmation counts those that stay.
+            left = [one for one in came if one is not None and one["type"] == "unsubscribe"]
+            counts += [sorted(one["channel"] for one in left), sorted(one["data"] for one in left)]
+            return sorted(str(one) for one in came if one not in left), own, counts
 
         with Redis() as server, Door("--doors-threads", "2") as door:
             for parser in PARSERS:

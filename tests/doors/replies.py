@@ -42,3 +42,14 @@ def info_of(connection, *sections):
     text = value_of(connection.ask("INFO", *sections)).removeprefix("txt:")
     lines = [line for line in text.split("\r\n") if line and not line.startswith("#")]
     return dict(line.split(":", 1) for line in lines)
+
+
+def elements(reply):
+    """Of an array of bulk strings."""
+    found, at = [], reply.find(b"\r\n") + 2
+    for _ in range(int(reply[1 : at - 2])):
+        end = reply.find(b"\r\n", at)
+        size = int(reply[at + 1 : end])
+        found.append(reply[end + 2 : end + 2 + size])
+        at = end + 2 + size + 2
+    return found

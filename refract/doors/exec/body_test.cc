@@ -186,10 +186,11 @@ TEST(BodyCommands, each_is_that_of_a_row) {
   }
 }
 
-// A new command of keys has to say whether it may be queued.
+// A new command of keys has to say whether it may be queued. Channels are no keys.
 TEST(BodyCommands, commands_of_keys_have_one) {
   for (const Row& row : rows()) {
     if (row.first_key == 0 || row.name == "lcs" || row.name == "watch") continue;
+    if (row.flags.starts_with("pubsub")) continue;
     EXPECT_NE(row.in_body, nullptr) << row.name;
   }
 }

@@ -204,8 +204,10 @@ Task<Ended> Run::commit() {
     if (entry.wrote == Body::Wrote::kErased || body_.is_born_over(entry)) {
       // What was absent stays so, which is a condition.
       if (!entry.is_used || body_.version_seen(entry) != 0) batch.erase(entry.key);
+    } else if (entry.new_expires_wall_ns == 0) {
+      batch.put(entry.key, entry.new_value());
     } else {
-      batch.put(entry.key, entry.new_value(), ttl_until(store_, entry.new_expires_wall_ns));
+      batch.put_if(entry.key, entry.new_value(), {.expires_wall_ns = entry.new_expires_wall_ns});
     }
   }
   if (batch.writes() == 0) {

@@ -59,12 +59,6 @@ uint64_t in_whole_ms(uint64_t wall_ns) noexcept {
   return wall_ns - wall_ns % kMillisecond_ns;
 }
 
-uint64_t ttl_until(const Store& store, uint64_t expires_wall_ns) noexcept {
-  if (expires_wall_ns == 0) return 0;
-  const uint64_t now_ns = store_now_ns(store);
-  return std::max<uint64_t>(expires_wall_ns - std::min(now_ns, expires_wall_ns), 1);
-}
-
 namespace {
 
 // What the key has, in `old`. An absent one is no error: nothing is told of it.

@@ -31,10 +31,6 @@ struct Store;
 // Redis counts milliseconds, and each of its moments is a whole one.
 [[nodiscard]] uint64_t in_whole_ms(uint64_t wall_ns) noexcept;
 
-// How long it is until then, of values that are brought in pieces, and in batches; a moment that is over is a
-// nanosecond away. 0 of 0, which is never.
-[[nodiscard]] uint64_t ttl_until(const Store& store, uint64_t expires_wall_ns) noexcept;
-
 // A part of the memory that a thread has for values which are being changed, old ones and new ones. Taken
 // once for each attempt, so that no two wait for each other.
 class ChangingRoom {

@@ -21,7 +21,8 @@ namespace refract::node {
 namespace {
 
 constexpr uint64_t kRegionUnit = 2 * kMiB;
-// Of keys, so that a small node has little that lies idle; and of values that are long and lie across regions.
+// Of keys, so that a small node has little that lies idle; and of values that are long and lie across
+// regions.
 constexpr uint64_t kRegionBytesMin = 16 * kMiB;
 constexpr uint64_t kLongRegionBytesMin = 64 * kMiB;
 constexpr uint64_t kRegionBytesMax = kGiB;
