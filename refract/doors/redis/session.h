@@ -217,7 +217,7 @@ class Session final : public Subscriber {
   bool is_stalled_ = false;
   bool has_stopped_ = false;   // Requests are not taken: there was no room for more.
   bool is_held_back_ = false;  // Until the last one has begun, which changes what it is subscribed to.
-  bool is_held_up_ = false;  // By a pause.
+  bool is_held_up_ = false;    // By a pause.
   Protocol protocol_ = Protocol::kResp2;
   bool has_proven_;
   bool is_stranger_;
