@@ -161,7 +161,7 @@ TEST_F(Operate, one_is_told_by_a_call_and_may_begin_again) {
   EXPECT_EQ(one.told, std::vector<Code>(2, Code::kOk));
   EXPECT_EQ(get("key"), "40");
   EXPECT_EQ(one.begin(*client, "", {.value = "1"}), Code::kInvalidArgument);
-  EXPECT_EQ(one.begin(*client, "key", {.value = std::string(size_t{1} << 20, 'v')}), Code::kTooLarge);
+  EXPECT_EQ(one.begin(*client, "key", {.if_absent = true, .if_present = true}), Code::kInvalidArgument);
   EXPECT_FALSE(one.is_under_way());
 }
 
