@@ -28,7 +28,7 @@ class StoreDirectory : public testing::Test {
 TEST_F(StoreDirectory, is_empty_in_a_space_that_was_just_made) {
   EXPECT_TRUE(stores_in(writer_).empty());
   EXPECT_EQ(root_of_store(writer_, StoreName::of("counter")), std::nullopt);
-  EXPECT_EQ(bytes_at(8, 4), std::string("\3\0\0\0", 4)) << "releases that know no directory open it";
+  EXPECT_EQ(bytes_at(8, 4), std::string("\4\0\0\0", 4)) << "releases that know no directory open it";
 }
 
 TEST_F(StoreDirectory, names_each_store_and_where_it_begins) {
@@ -45,7 +45,7 @@ TEST_F(StoreDirectory, names_each_store_and_where_it_begins) {
 
 TEST_F(StoreDirectory, makes_the_space_one_that_releases_without_it_refuse) {
   ASSERT_TRUE(set_root_of_store(writer_, StoreName::of("counter"), {0x1000}));
-  EXPECT_EQ(bytes_at(8, 4), std::string("\3\0\1\0", 4)) << "to them it is version 65,539";
+  EXPECT_EQ(bytes_at(8, 4), std::string("\4\0\1\0", 4)) << "to them it is version 65,540";
   EXPECT_TRUE(Heap::check_header(space_)) << "this release knows it";
 }
 

@@ -31,7 +31,7 @@ readonly moved=$work/moved
 library_folder=$(dirname "$(find "$moved" -name librefract.so)")
 
 # Only what is marked REFRACT_API or REFRACT_C_API, each of a public class or function.
-classes='(Async|Verifying|)Client|(Async|)Transaction|Batch|Reader|View|Reservation|Operating'
+classes='(Async|Verifying|)Client|(Async|)Transaction|Batch|Reader|View|Reservation|Operating|OperationCall'
 classes=$classes'|(New|)Object|Objects|Subscription'
 readonly classes=$classes'|runtime::(Shard|OpTable|Pending|FramePool)'
 readonly functions='with_checksum|verify|info|system_clock|check_failed'
@@ -43,7 +43,7 @@ if grep -Ev "^(refract::(($classes)::|($functions)[[(])|($of_c)$)" "$work/export
   exit 1
 fi
 exported=$(wc -l <"$work/exported")
-((exported <= 285)) || { echo "the library exports $exported names, 285 are allowed"; exit 1; }
+((exported <= 290)) || { echo "the library exports $exported names, 290 are allowed"; exit 1; }
 # All that is in it, hidden or not.
 nm -C --defined-only "$library_folder/librefract.so" >"$work/inside"
 grep -q 'refract::client::Connection::' "$work/inside" || { echo "the library has lost its names"; exit 1; }

@@ -156,7 +156,7 @@ class Files(Upgrade):
         before = contents(self.folder)
         code, said = self.files.refused(*backing)
         self.assertEqual(code, 1, said)
-        for word in ("layout version 3", "reads 4", "refract dump", "refract load"):
+        for word in ("layout version 4", "reads 5", "refract dump", "refract load"):
             self.assertIn(word, said)
         self.assertEqual(contents(self.folder), before)
         self.expect_all(self.now.node(self, *backing), self.now)
@@ -166,7 +166,7 @@ class Files(Upgrade):
         self.fill(node, self.files)
         done = self.now.run(node.socket, "get", "key-1")
         self.assertEqual(done.returncode, 4, done)
-        self.assertRegex(done.stderr.decode(), r"layout version 5, this client reads 4")
+        self.assertRegex(done.stderr.decode(), r"layout version 6, this client reads 5")
         self.assertEqual(self.now.run_tcp(node, "get", "key-1").stdout, b"value-1")
 
 

@@ -111,7 +111,7 @@ TEST(Wire, a_batch_lies_as_the_format_page_says) {
                            .answer = {std::byte{2}}})
                 .substr(0, 36),
             "0900000000000000"
-            "0100010000000000"
+            "0400010000000000"
             "0200");
 }
 
