@@ -46,10 +46,8 @@ bool queue_up(Call& call) {
   if (!wrong.empty()) {
     queue->refuse();
     call.reply.error(wrong);
-  } else if (queue->is_refused()) {
-    // Nothing of it will run, so nothing is kept.
-    call.reply.simple("QUEUED");
-  } else if (queue->add(*row, call.words)) {
+  } else if (queue->is_refused() || queue->add(*row, call.words)) {
+    // Of a refused one nothing will run, so nothing is kept.
     call.reply.simple("QUEUED");
   } else {
     call.reply.error(too_much_for_transaction());
@@ -144,9 +142,9 @@ size_t Multi::held_bytes() const noexcept {
   return bytes;
 }
 
-const Row& row_to_run(const Session& session, const Row& row) noexcept {
-  if (session.multi() == nullptr || session.multi()->queue() == nullptr || is_one_of_these(row)) return row;
-  return row.name == "watch" ? kWatchInsideRow : kQueueRow;
+const Row* row_to_run(const Session& session, const Row& row) noexcept {
+  if (session.multi() == nullptr || session.multi()->queue() == nullptr || is_one_of_these(row)) return &row;
+  return row.name == "watch" ? &kWatchInsideRow : &kQueueRow;
 }
 
 std::string refused(Session& session, const Row* row, std::string why) {

@@ -93,7 +93,7 @@ class Multi {
 };
 
 // How the connection has a command run that it has taken: inside of MULTI most are queued.
-[[nodiscard]] const Row& row_to_run(const Session& session, const Row& row) noexcept;
+[[nodiscard]] const Row* row_to_run(const Session& session, const Row& row) noexcept;
 // A command is refused when it is taken, so that EXEC will do nothing. What is said of it.
 [[nodiscard]] std::string refused(Session& session, const Row* row, std::string why);
 // Whether it is told while the node is loading, and waits for one that has loaded.

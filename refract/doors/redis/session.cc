@@ -200,10 +200,10 @@ void Session::take_request(const std::vector<std::string_view>& words) {
   if (store_.client == nullptr && !runs_while_loading(*row) && store_.loading.is_so()) {
     return reject(refused(*this, row, "LOADING Redis is loading the dataset in memory"));
   }
-  const Row& called = row_to_run(*this, *row);
+  const Row* const called = row_to_run(*this, *row);
   // What is queued counts when it runs.
-  if (&called != row) tallies = nullptr;
-  row = &called;
+  if (called != row) tallies = nullptr;
+  row = called;
   const bool is_held = store_.common.pause.holds(*row, now_ns());
   if (!is_held && pending_.empty() && row->at_once != nullptr && !has_no_reply_ && has_node_for(*row)) {
     const size_t begin = output_.text().size();
