@@ -49,8 +49,7 @@ std::string client_line(const Session& session, uint64_t now_ns) {
       session.count(TopicKind::kShardChannel), queued(session), session.kept_bytes(), session.kept_room(),
       session.pending_bytes(), session.multi() != nullptr ? session.multi()->held_bytes() : 0,
       session.output().own_bytes(), unsent, unsent, sizeof(Session) + session.held_bytes(),
-      unsent > 0 ? "rw" : "r",
-      session.last_row() != nullptr ? session.last_row()->name : "NULL",
+      unsent > 0 ? "rw" : "r", session.last_row() != nullptr ? session.last_row()->name : "NULL",
       static_cast<int>(session.protocol()));
 }
 
