@@ -36,9 +36,8 @@ std::string offset_and(uint64_t offset, std::string_view bytes) {
 class Batch {
  public:
   explicit Batch(Table& table) : table_(table) {}
-  Batch& run(std::string_view key, Function function, std::string arguments) {
-    texts_.push_back(std::move(arguments));
-    row(key, WriteKind::kFunction, texts_.back()).function = function;
+  Batch& run(std::string_view key, Function function, std::string_view arguments) {
+    row(key, WriteKind::kFunction, arguments).function = function;
     return *this;
   }
   Batch& put_if(std::string_view key, std::string_view value, const BatchRow& terms) {
@@ -46,12 +45,12 @@ class Batch {
     return *this;
   }
   Batch& put(std::string_view key, std::string_view value) {
-    writes_.push_back({.key = table_.hashed(bytes_of(key)), .value = bytes_of(value)});
+    writes_.push_back({.key = table_.hashed(kept(key)), .value = kept(value)});
     return *this;
   }
   Batch& version(std::string_view key, uint64_t version) {
     conditions_.push_back(
-        {.key = table_.hashed(bytes_of(key)), .kind = ConditionKind::kVersion, .version = version});
+        {.key = table_.hashed(kept(key)), .kind = ConditionKind::kVersion, .version = version});
     return *this;
   }
   Batch& as(RequestId request) {
@@ -75,10 +74,11 @@ class Batch {
  private:
   BatchRow& row(std::string_view key, WriteKind kind, std::string_view value) {
     BatchRow& made = rows_.emplace_back();
-    writes_.push_back(
-        {.key = table_.hashed(bytes_of(key)), .kind = kind, .value = bytes_of(value), .row = &made});
+    writes_.push_back({.key = table_.hashed(kept(key)), .kind = kind, .value = kept(value), .row = &made});
     return made;
   }
+  // Lives as long as this.
+  std::span<const std::byte> kept(std::string_view text) { return bytes_of(texts_.emplace_back(text)); }
 
   Table& table_;
   std::vector<BatchCondition> conditions_;
